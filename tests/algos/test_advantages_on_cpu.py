@@ -159,11 +159,6 @@ def test_with_three_turns_each_episode_is_judged_at_its_own_last_turn(baseline, 
     close(at(THREE, baseline, LAST), expected)
 
 
-def test_the_group_of_the_padded_baseline_is_its_own_and_not_the_batch():
-    episodes = line([[0.0, 1.0], [0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]], [0, 0, 1, 1])
-    close(at(episodes, "second_turn_padded", [1, 1, 2, 2]), [0.5, -0.5, 0.5, -0.5])
-
-
 def test_rejection_asks_the_verifier_and_not_the_reward():
     correct = torch.zeros_like(HAND.correct)
     correct[2, 1] = True

@@ -173,20 +173,6 @@ def test_returns_where_something_is_missing(episodes, group, gamma, expected):
 # ---------------------------------------
 
 DROP = 0.4
-EVERYBODY_GOES_ON = [
-    (Game(drop=DROP), 2),
-    (Game(length=2, drop=DROP), 2),
-    (Game(vocab=3, drop=DROP), 3),
-]
-
-
-def known(num: int) -> torch.Tensor:
-    """[num] probability that n of the other episodes go on."""
-    return (
-        Binomial(num - 1, torch.tensor(1 - DROP, dtype=torch.float64))
-        .log_prob(torch.arange(num).double())
-        .exp()
-    )
 
 
 def first_turns(player, num, estimator):
@@ -205,7 +191,10 @@ def parts_of(whole):
 
 
 @pytest.mark.parametrize("estimator", ["none", *BY_COHORT, "first_turn"])
-@pytest.mark.parametrize(("game", "num"), EVERYBODY_GOES_ON)
+@pytest.mark.parametrize(
+    ("game", "num"),
+    [(Game(drop=DROP), 2), (Game(length=2, drop=DROP), 2), (Game(vocab=3, drop=DROP), 3)],
+)
 def test_the_first_turn_climbs_both_parts_of_its_return_the_second_more_slowly(
     game, num, estimator
 ):
@@ -219,7 +208,9 @@ def test_the_first_turn_climbs_both_parts_of_its_return_the_second_more_slowly(
     first, later = parts_of(Player(replace(game, drop=0.0)))
     own = 1 - 1 / num if estimator in ("group_mean", "first_turn") else 1.0
     m = torch.arange(num).double()
-    shrink = 1.0 if estimator == "none" else (known(num) * m / (m + 1)).sum().item() / (1 - 1 / num)
+    goes_on = Binomial(num - 1, torch.tensor(1 - DROP, dtype=torch.float64)).log_prob(m).exp()
+    mean = (goes_on * m / (m + 1)).sum().item() / (1 - 1 / num)
+    shrink = 1.0 if estimator == "none" else mean
     ours = first_turns(Player(game), num, estimator)
     check(ours, own * (first + (1 - DROP) * shrink * later))
 
@@ -243,14 +234,6 @@ def test_who_stops_early_because_it_is_right_is_not_made_to_look_better(num):
     )
     assert (ours * truth).sum() > 0
     assert (ours - truth).abs().max() < (naive - truth).abs().max()
-
-
-SHAPINGS = [
-    {"turn_decay": 0.5},
-    {"intermediate": False},
-    {"repetition_coef": 0.7},
-]
-ALL = {"turn_decay": 0.3, "intermediate": False, "repetition_coef": 0.7}
 
 
 def answers(*scores, text="same"):
@@ -311,7 +294,15 @@ def test_the_advantage_is_the_answers_own_reward_less_what_first_answers_earn(
     close(targets_of_group(sessions, reward)[1], expected)
 
 
-@pytest.mark.parametrize("reward", [*SHAPINGS, ALL])
+@pytest.mark.parametrize(
+    "reward",
+    [
+        {"turn_decay": 0.5},
+        {"intermediate": False},
+        {"repetition_coef": 0.7},
+        {"turn_decay": 0.3, "intermediate": False, "repetition_coef": 0.7},
+    ],
+)
 @pytest.mark.parametrize("baseline", typing.get_args(Baseline))
 def test_shaping_moves_attempts_and_nothing_of_distillation(baseline, reward):
     sessions = [

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import random
-import threading
 import time
 from dataclasses import replace
 
@@ -19,20 +18,25 @@ from rltf_verl.runlog.record import turn_record
 from rltf_verl.types import CONTEXT, Note, Role
 
 from ..support.acting_fakes import ActorEnv, ScriptedActor, call
-from ..support.episode_fakes import PROBLEM, QUESTION, ScriptedProvider, parts_with, play_parts
+from ..support.episode_fakes import (
+    PROBLEM,
+    QUESTION,
+    ScriptedProvider,
+    parts_with,
+    play_parts,
+    text_of,
+)
 from ..support.waiting import until
 
 
 def played(answers, env=None, *, policy=None, provider=None, **episode):
     """The episode of an actor that gives these answers; one attempt unless the test says more."""
-    env = env or ActorEnv()
-    policy = policy or ScriptedActor(answers)
     parts = parts_with(
-        env,
+        env or ActorEnv(),
         provider or ScriptedProvider("do win"),
         **{"horizon": 1, "revise": "compact", **episode},
     )
-    return asyncio.run(play_parts(parts, policy))
+    return asyncio.run(play_parts(parts, policy or ScriptedActor(answers)))
 
 
 def only_turn(*args, **options):
@@ -52,6 +56,7 @@ ENDS = {
                      "done", True),
     "calls that cannot be read": (["<call>{</call>"] * 3, {}, "invalid", False),
     "a call that never closes": (["<call>{"] * 3, {}, "invalid", False),
+    "a parser that raises": (["<call>[]</call>"] * 3, {}, "invalid", False),
     "an unknown tool": ([call("win", "dig"), call("win")], {}, "done", True),
     "one readable call of two": ([call("ok") + "<call>{</call>", call("win")], {}, "done", True),
     "stall": ([call("stall")], {"step_s": 0.5}, "deadline", False),
@@ -69,7 +74,6 @@ def test_every_end_has_its_reason(name):
     turn = only_turn(answers, env)
     env.over.set()
     trajectory = turn.attempt.trajectory
-    assert trajectory is not None
     assert (trajectory.end, turn.grade.correct) == (end, correct)
     assert trajectory.state is None
     assert len(trajectory.steps) == len(answers)
@@ -129,36 +133,34 @@ def test_a_cancelled_episode_closes_its_state():
 )
 def test_what_an_end_counts_is_chosen(counts, correct, stop):
     turn = only_turn(WON, ends={"done": counts})
-    assert (turn.grade.correct, turn.stop) == (correct, stop)
+    assert (turn.grade.correct, turn.stop, turn.reward) == (correct, stop, float(correct))
     if counts == "zero":  # feedback reads what the grader saw
-        assert (turn.reward, turn.grade.details) == (0.0, {"done": ["ok", "win"]})
+        assert turn.grade.details == {"done": ["ok", "win"]}
 
 
 BROKEN = {
-    "half a surrogate": ('{"what": "win\\ud800"}', "ok"),
-    "not a number": ('{"what": NaN}', "format"),
-    "an infinite number": ('{"what": 1e999}', "format"),
-    "too deep": ("[" * 100_000, "format"),
-    "as deep as a decoder reads": ('{"what": ' + "[" * 600 + "]" * 600 + "}", "format"),
-    "too long": ('{"what": "' + "x" * 300_000 + '"}', "format"),
-    "a list": ("[1]", "format"),
-    "no JSON": ("{", "format"),
-    "a name that is no tool": ('{"what": "win"}', "error"),
+    "half a surrogate": ("do", '{"what": "win\\ud800"}', "ok"),
+    "not a number": ("do", '{"what": NaN}', "format"),
+    "an infinite number": ("do", '{"what": 1e999}', "format"),
+    "too deep": ("do", "[" * 100_000, "format"),
+    "as deep as a decoder reads": ("do", '{"what": ' + "[" * 600 + "]" * 600 + "}", "format"),
+    "too long": ("do", '{"what": "' + "x" * 300_000 + '"}', "format"),
+    "a list": ("do", "[1]", "format"),
+    "no JSON": ("do", "{", "format"),
+    "a name that is no tool": ("dig", '{"what": "win"}', "error"),
 }
 
 
 @pytest.mark.parametrize("name", BROKEN)
 def test_arguments_are_what_a_log_can_hold(name):
-    arguments, kind = BROKEN[name]
+    tool, arguments, kind = BROKEN[name]
 
     class Parsed(ScriptedActor):
         async def read_calls(self, ids):
-            tool = "dig" if kind == "error" else "do"
             return Calls(((tool, arguments),) if self.seeds[1:] == [] else ())
 
     turn = only_turn(None, policy=Parsed(["a call", "no"]))
-    first = turn.attempt.trajectory.steps[0]
-    assert first.results[0].kind == kind
+    assert turn.attempt.trajectory.steps[0].results[0].kind == kind
     json.dumps(turn_record(turn), allow_nan=False, ensure_ascii=False).encode()
 
 
@@ -168,58 +170,16 @@ def test_arguments_are_as_clean_as_observations():
 
 
 def test_a_tools_name_with_control_tokens_is_quoted():
-    class Told(ScriptedActor):
-        async def observe(self, ids, observations):
-            self.names = [message["name"] for message in observations]
-            return await super().observe(ids, observations)
-
-    policy = Told([call("ok", "<|im_end|>"), "no"])
-    only_turn(None, policy=policy)
-    assert policy.names == ["< |im_end|>"]
-
-
-def test_stalled_calls_do_not_hold_up_others():
-    """Many states that never open, and one healthy episode, which ends long before they do."""
-    release = threading.Event()
-
-    class Stuck(ActorEnv):
-        def open(self, problem, seed):
-            release.wait(300)
-            return super().open(problem, seed)
-
-    async def play():
-        env, healthy = Stuck(attempt_s=300.0), ActorEnv(step_s=300.0)
-        stuck = [asyncio.ensure_future(first_messages(env, PROBLEM, QUESTION)) for _ in range(80)]
-        await asyncio.sleep(0)
-        parts = parts_with(healthy, ScriptedProvider(), horizon=1)
-        episode = await play_parts(parts, ScriptedActor(WON))
-        num_stuck = sum(not task.done() for task in stuck)
-        release.set()
-        await asyncio.gather(*stuck)
-        return episode, num_stuck
-
-    episode, num_stuck = asyncio.run(play())
-    assert episode.turns[0].grade.correct
-    assert num_stuck == 80
-
-
-def test_a_parser_that_raises_finds_no_call():
-    class Unread(ScriptedActor):
-        async def read_calls(self, ids):
-            raise IndexError("a parser's own failure")
-
-    turn = only_turn(None, policy=Unread(["<call>"] * 3))
-    assert turn.attempt.trajectory.end == "invalid"
+    turn = only_turn([call("ok", "<|im_end|>"), "no"])
+    assert "<< |im_end|>>" in text_of(turn.attempt.response_ids)
 
 
 def test_observations_are_cut_cleaned_and_defused():
-    policy = ScriptedActor([call("flood"), call("half"), call("win")])
-    policy.special_tokens = ("<|im_end|>",)
-    turn = only_turn(None, policy=policy)
+    turn = only_turn([call("flood"), call("half"), call("win")])
     flood, half, _ = turn.attempt.trajectory.steps
     assert len(flood.results[0].observation) < 60
     assert "\ud800" not in half.results[0].observation
-    observed = "".join(map(chr, turn.attempt.response_ids))
+    observed = text_of(turn.attempt.response_ids)
     assert "[cut]" in observed
     assert "<|im_end|>" not in observed
 
@@ -229,8 +189,7 @@ def test_a_full_row_ends_the_attempt_before_anything_is_cut():
     whole = only_turn([*answers[:3], call("win")]).attempt
     for budget in range(10, len(whole.response_ids)):
         attempt = only_turn(None, policy=ScriptedActor(answers, response_budget=budget)).attempt
-        end = attempt.trajectory.end
-        assert end in ("length", "context")
+        assert attempt.trajectory.end in ("length", "context")
         assert len(attempt.response_ids) <= budget
         assert attempt.spans[-1][1] == len(attempt.response_ids), "the last token was sampled"
         assert attempt.ended is False
@@ -253,15 +212,14 @@ def test_drift_is_counted_and_the_sampled_tokens_stay():
     ]
     assert [attempt.info["num_drifts"] for attempt in attempts] == [0, 1]
     for attempt in attempts:
-        start, end = attempt.spans[0]
-        assert "".join(map(chr, attempt.response_ids[start:end])) == WON[0] + "\0"
+        assert text_of(attempt.response_ids[slice(*attempt.spans[0])]) == WON[0] + "\0"
 
 
 def test_without_tools_the_answer_is_the_action():
     turn = only_turn(["<think>win</think>ok", "win"], ActorEnv(tools=()))
     first, last = turn.attempt.trajectory.steps
     assert [action.text for action in (*first.actions, *last.actions)] == ["ok", "win"]
-    assert "<user>ok!" in "".join(map(chr, turn.attempt.response_ids))
+    assert "<user>ok!" in text_of(turn.attempt.response_ids)
 
 
 def test_each_step_has_a_seed_and_attempts_share_their_world():
@@ -343,8 +301,7 @@ def test_a_retry_starts_before_the_step_that_feedback_criticises(name, tools):
     env = Criticised() if tools else Criticised(tools=())
     answers = ["ok", "bad", "lose", "win"]
     policy = ScriptedActor([call(word) if tools else word for word in answers])
-    provider = VerifierProvider()
-    episode = played(None, env, policy=policy, provider=provider, horizon=2, retry="fork")
+    episode = played(None, env, policy=policy, provider=VerifierProvider(), horizon=2, retry="fork")
     first, second = episode.turns
     assert second.grade.correct
     assert not any(world.open for world in env.worlds)
@@ -352,7 +309,7 @@ def test_a_retry_starts_before_the_step_that_feedback_criticises(name, tools):
     assert [action.text for step in steps for action in step.actions] == (shown if tools else done)
     row = first_prompt_row(episode, 1, Role.DISTILL)
     trained = [i for i, role in enumerate(row.role) if role != CONTEXT]
-    answer = "".join(chr(row.response_ids[i]) for i in trained)
+    answer = text_of(row.response_ids[i] for i in trained)
     assert answer == (call("win") if tools else "win") + "\0"
     assert len(row.role) == len(row.response_ids) == len(row.log_probs) == len(row.rewards)
     if len(done) == 1:
@@ -361,11 +318,9 @@ def test_a_retry_starts_before_the_step_that_feedback_criticises(name, tools):
         assert row.prompt_ids == first.attempt.prompt_ids
         prefix = second.attempt.prefix_ids
         assert first.attempt.response_ids[: len(prefix)] == prefix
-        prompt = "".join(map(chr, second.attempt.prompt_ids))
-        assert prompt.endswith("Step 2: do win\nbe quick")
-        assert "do win" not in "".join(map(chr, row.response_ids))
-        only = with_classes(policy, row, episode, ["think"])
-        assert set(only.role) == {CONTEXT}
+        assert text_of(second.attempt.prompt_ids).endswith("Step 2: do win\nbe quick")
+        assert "do win" not in text_of(row.response_ids)
+        assert set(with_classes(policy, row, episode, ["think"]).role) == {CONTEXT}
 
 
 def test_the_teacher_of_a_retry_from_a_step_reads_the_question_and_the_steps_before():
@@ -375,7 +330,7 @@ def test_the_teacher_of_a_retry_from_a_step_reads_the_question_and_the_steps_bef
     logit = replace(parts.config.logit_distill, weight=1.0)
     parts = replace(parts, config=replace(parts.config, teacher=teacher, logit_distill=logit))
     turn = asyncio.run(play_parts(parts, policy)).turns[1]
-    read, steps = "".join(map(chr, turn.teacher.ids)), turn.attempt.prefix_ids
+    read, steps = text_of(turn.teacher.ids), turn.attempt.prefix_ids
     assert steps
     assert turn.teacher.ids[-len(steps) :] == steps
     assert QUESTION[-1]["content"] in read
@@ -385,13 +340,9 @@ def test_the_teacher_of_a_retry_from_a_step_reads_the_question_and_the_steps_bef
 
 
 def test_a_state_that_cannot_be_copied_is_tried_again_from_the_beginning():
-    class Uncopied(ActorEnv):
-        def fork(self, state):
-            raise RuntimeError("a process cannot be copied")
-
-    env = Uncopied()
+    env = ActorEnv()
+    env.fails = ("fork",)
     answers = [call("ok"), call("lose"), call("win")]
-    policy, provider = ScriptedActor(answers), VerifierProvider()
-    episode = played(None, env, policy=policy, provider=provider, horizon=2, retry="fork")
+    episode = played(answers, env, provider=VerifierProvider(), horizon=2, retry="fork")
     assert [len(turn.attempt.trajectory.steps) for turn in episode.turns] == [2, 1]
     assert not any(world.open for world in env.worlds)

@@ -19,12 +19,11 @@ from tests.support.episode_fakes import (
     QUESTION,
     ScriptedPolicy,
     ScriptedProvider,
-    SelfCritic,
     play,
     stops,
     text_of,
 )
-from tests.support.episode_rows import inline_rows
+from tests.support.episode_rows import attempt, inline_rows
 from tests.support.methods import objective_of
 from tools.parity.pack import pack_episodes, pack_rows
 
@@ -126,13 +125,6 @@ def broken(text):
 """
 
 
-@pytest.fixture
-def filters(tmp_path):
-    path = tmp_path / "mine.py"
-    path.write_text(FILTERS)
-    return path
-
-
 def predicted(row):
     """The characters whose tokens predict feedback."""
     pairs = zip(row.response_ids, row.role, strict=True)
@@ -151,23 +143,25 @@ async def modelled(policy, provider, form="rows", filter=None, weight=0.1, **epi
     return [row for row in rows if Role.FEEDBACK_MODELING in row.role]
 
 
-async def filtered(path, form, function):
+async def filtered(folder, form, function):
+    (folder / "mine.py").write_text(FILTERS)
     policy = ScriptedPolicy(["no", "ne", "yes"])
     provider = ScriptedProvider("warning E:one", "E:two and E:three")
-    return await modelled(policy, provider, form, filter=f"{path}:{function}", horizon=3)
+    chosen = f"{folder / 'mine.py'}:{function}"
+    return await modelled(policy, provider, form, filter=chosen, horizon=3)
 
 
-async def test_a_filter_says_which_parts_of_each_feedback_are_predicted(filters):
-    (row,) = await filtered(filters, "inline", "errors")
+async def test_a_filter_says_which_parts_of_each_feedback_are_predicted(tmp_path):
+    (row,) = await filtered(tmp_path, "inline", "errors")
     assert predicted(row) == "E:oneE:twoE:three"
-    rows = await filtered(filters, "rows", "errors")
+    rows = await filtered(tmp_path, "rows", "errors")
     assert [text_of(r.response_ids) for r in rows] == ["warning E:one\0", "E:two and E:three\0"]
     assert [predicted(r) for r in rows] == ["E:one", "E:twoE:three"]
 
 
 @pytest.mark.parametrize("form", ["inline", "rows"])
-async def test_a_filter_that_fails_costs_the_prediction_and_not_the_episode(filters, form, caplog):
-    assert await filtered(filters, form, "broken") == []
+async def test_a_filter_that_fails_costs_the_prediction_and_not_the_episode(tmp_path, form, caplog):
+    assert await filtered(tmp_path, form, "broken") == []
     assert caplog.text.count("no token of a feedback is predicted") == 1, "named once"
     assert "RuntimeError: no" in caplog.text
 
@@ -186,35 +180,37 @@ async def test_every_feedback_that_led_to_another_turn_is_a_row():
         (f"{FIRST_PROMPT}\n?one\n!", "f1\0"),
         (f"{FIRST_PROMPT}\n?two\n!", "f22\0"),
     ]
-    first, second = rows
-    assert {*first.role, *second.role} == {Role.FEEDBACK_MODELING}
-    assert (first.turn, second.turn) == ((0,) * 3, (1,) * 4)
-    assert (first.log_probs, second.log_probs) == ((0.0,) * 3, (0.0,) * 4)  # nobody sampled them
+    for k, row in enumerate(rows):
+        assert (set(row.role), set(row.turn)) == ({Role.FEEDBACK_MODELING}, {k})
+        assert not any(row.log_probs), "nobody sampled them"
 
 
-async def test_episodes_without_feedback_and_objectives_without_a_weight_have_none():
-    assert await modelled(ScriptedPolicy(["yes"]), ScriptedProvider()) == []
-    assert await modelled(ScriptedPolicy(["no"]), ScriptedProvider(None)) == []
-    policy = ScriptedPolicy(["no", "yes"])
-    assert await modelled(policy, ScriptedProvider("f"), weight=0.0) == []
+CRITIC = f"{FIRST_PROMPT}\n?\n!"
+"""Its prompt about an attempt of which nothing is left."""
+TOO_SHORT = len(f"{CRITIC}why") - 1
+"""For the revise prompt, so that nobody is told."""
 
 
-async def test_the_policys_own_critique_is_left_out():
-    assert await modelled(ScriptedPolicy(["no", "yes"]), SelfCritic("mine")) == []
-
-
-async def test_feedback_that_led_nowhere_is_left_out():
-    """The revise prompt did not fit, so nobody was told."""
-    budget = len(f"{FIRST_PROMPT}\n?\n!why") - 1
-    policy = ScriptedPolicy(["no"], prompt_budget=budget)
-    assert await modelled(policy, ScriptedProvider("why")) == []
+@pytest.mark.parametrize(
+    ("answers", "provider", "settings"),
+    [
+        (["yes"], ScriptedProvider(), {}),
+        (["no"], ScriptedProvider(None), {}),
+        (["no", "yes"], ScriptedProvider("f"), {"weight": 0.0}),
+        (["no", "yes"], ScriptedProvider("mine", attempt=attempt([1], [2, 3])), {}),
+        (["no"], ScriptedProvider("why"), {"budget": TOO_SHORT}),
+    ],
+    ids=["right at once", "no feedback", "no weight", "the policy's own", "it led nowhere"],
+)
+async def test_what_is_not_modelled(answers, provider, settings):
+    policy = ScriptedPolicy(answers, prompt_budget=settings.pop("budget", 10_000))
+    assert await modelled(policy, provider, **settings) == []
 
 
 @pytest.mark.parametrize("room", range(1, 9))
 async def test_a_critic_prompt_that_is_too_long_quotes_the_attempts_tail(room):
     """The revise prompt hides the attempt here, so it fits where the critic's does not."""
-    budget = len(f"{FIRST_PROMPT}\n?\n!") + room
-    policy = ScriptedPolicy(["abcdefghij", "yes"], prompt_budget=budget)
+    policy = ScriptedPolicy(["abcdefghij", "yes"], prompt_budget=len(CRITIC) + room)
     (row,) = await modelled(policy, ScriptedProvider("f"), revise="compact_guide")
     assert text_of(row.prompt_ids) == f"{FIRST_PROMPT}\n?…{'abcdefghij'[11 - room :]}\n!"
 
@@ -223,8 +219,7 @@ async def test_a_critic_prompt_that_never_fits_is_no_row_and_counts_as_untrained
     config = RLTFConfig(feedback_modeling=FeedbackModelingConfig(weight=0.1, critic="compact"))
     rows, played = [], []
     for room in (0, 1):
-        budget = len(f"{FIRST_PROMPT}\n?\n!") + room
-        policy = ScriptedPolicy(["abc", "yes"], prompt_budget=budget)
+        policy = ScriptedPolicy(["abc", "yes"], prompt_budget=len(CRITIC) + room)
         provider = ScriptedProvider("")
         played.append(await play(policy, provider, horizon=2, revise="compact_append"))
         rows.append(await episode_rows(policy, QUESTION, played[-1], Method(config)))

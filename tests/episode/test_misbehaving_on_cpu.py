@@ -122,9 +122,8 @@ class Misbehaves(ActorEnv):
     """In the given call of the method."""
 
     def __init__(self, method: str, kind: Any, at: int, release: threading.Event) -> None:
-        super().__init__(step_s=0.2 if kind is STALLS else 60.0, attempt_s=60.0)
-        if kind is STALLS and method == "open":
-            super().__init__(step_s=0.2, attempt_s=0.2)
+        step_s = 0.2 if kind is STALLS else 60.0
+        super().__init__(step_s=step_s, attempt_s=step_s if method == "open" else 60.0)
         self.reached, self._num = False, 0
         self._kind, self._at, self._release = kind, at, release
         own = getattr(self, method)
@@ -149,8 +148,7 @@ class Misbehaves(ActorEnv):
 
 async def played(env: ActorEnv, act: str = "ok") -> Episode:
     for _ in range(2):
-        messages = await first_messages(env, PROBLEM, QUESTION)  # type: ignore[arg-type]
-    assert messages
+        assert await first_messages(env, PROBLEM, QUESTION)  # type: ignore[arg-type]
     parts = parts_with(env, VerifierProvider("hint"), horizon=3, retry="fork")  # type: ignore[arg-type]
     return await play_parts(parts, ScriptedActor([call(act), "done"] * 20))
 

@@ -56,8 +56,8 @@ async def test_dropped_feedback_ends_the_episode_or_is_replaced_and_stays_in_it(
 
 
 def test_who_is_guarded():
-    hint = build_provider(config("verifier", level="hint"))
-    assert isinstance(hint, GuardedProvider), "it may quote others who see the reference"
+    guarded = build_provider(config("verifier", level="hint"))
+    assert isinstance(guarded, GuardedProvider), "it may quote others who see the reference"
     build_provider(config("verifier", {"action": "none"}, level="hint"))
     full = config("verifier", {"action": "none"}, level="full", acknowledge_leaks=True)
     assert not isinstance(build_provider(full), GuardedProvider)
@@ -93,16 +93,15 @@ def test_the_answer_is_told_only_where_that_is_meant(
 
 
 def test_waiting_is_of_every_judge_and_needs_one() -> None:
-    endpoint = {"endpoint": {"base_url": "http://h/v1", "model": "m"}}
-    judged = {"feedback": {"provider": "judge", "style": "short", **endpoint, "on_error": "wait"}}
-    parts = Parts.of(RLTFConfig.from_mapping({"env": {"name": "binary_matrix"}, **judged}))
-    assert [judge.settings.waits for judge in parts.judges] == [True]
-    none = {
-        "env": {"name": "binary_matrix"},
-        "feedback": {"provider": "try_again", "on_error": "wait"},
-    }
+    judged, unjudged = (
+        RLTFConfig.from_mapping(
+            {"env": {"name": "binary_matrix"}, "feedback": {**provider, "on_error": "wait"}}
+        )
+        for provider in (JUDGE, {"provider": "try_again"})
+    )
+    assert [judge.settings.waits for judge in Parts.of(judged).judges] == [True]
     with pytest.raises(ConfigError, match=r"rltf\.feedback\.on_error=wait: .*no judge"):
-        Parts.of(RLTFConfig.from_mapping(none))
+        Parts.of(unjudged)
 
 
 FULL = {
@@ -137,14 +136,9 @@ class Own(Env):
     name = "own"
 
 
-def resolved(env: Any, feedback: dict[str, Any], logits: float = 0.0, **episode: Any) -> str | None:
+def resolved(env: Any, feedback: dict[str, Any], **episode: Any) -> str | None:
     config = RLTFConfig.from_mapping(
         {"env": {"name": "own"}, "feedback": feedback, "episode": {"horizon": 3, **episode}}
-    )
-    config = RLTFConfig(
-        feedback=config.feedback,
-        episode=config.episode,
-        logit_distill=LogitDistillConfig(weight=logits),
     )
     made = make_env(env[0], **env[1]) if isinstance(env, tuple) else env
     return with_template(config, made, build_provider(config.feedback)).episode.revise
@@ -190,16 +184,14 @@ def test_the_template_fits_environment_and_feedback(env, feedback, fresh, append
     assert resolved(env, feedback, context="append") == append
 
 
-def test_only_the_teacher_of_logits_does_not_read_the_attempt() -> None:
-    for style, second, teacher in (
-        ({}, "critique", "feedback"),
-        (COMPACT, "compact", "compact_guide"),
-    ):
-        assert resolved((BM[0], style), HINT, logits=1.0) == second
-        config = RLTFConfig(logit_distill=LogitDistillConfig(weight=1.0))
-        env = make_env(BM[0], **style)
-        chosen = with_template(config, env, build_provider(config.feedback))
-        assert (chosen.episode.revise, chosen.teacher.prompt) == (second, f"revise/{teacher}")
+@pytest.mark.parametrize(
+    ("style", "second", "teacher"),
+    [({}, "critique", "revise/feedback"), (COMPACT, "compact", "revise/compact_guide")],
+)
+def test_only_the_teacher_of_logits_does_not_read_the_attempt(style, second, teacher) -> None:
+    config = RLTFConfig(logit_distill=LogitDistillConfig(weight=1.0))
+    chosen = with_template(config, make_env(BM[0], **style), build_provider(config.feedback))
+    assert (chosen.episode.revise, chosen.teacher.prompt) == (second, teacher)
 
 
 @pytest.mark.parametrize(
@@ -241,7 +233,7 @@ def test_feedback_on_an_attempt_that_is_not_shown_is_refused(
 
 
 def written(folder: Path, text: str) -> str:
-    (folder / "mine.j2").write_text(text, "utf-8")
+    (folder / "mine.j2").write_text(text, "utf-8", "surrogateescape")
     return str(folder / "mine.j2")
 
 
@@ -278,6 +270,7 @@ def test_a_template_from_a_file(tmp_path: Path) -> None:
         ("{{ question }} {{ feedback }}", "does not show the attempt that the feedback of"),
         ("{{ attempt }} {{ feedback }}", "does not show the question"),
         ("", "does not show the feedback"),
+        ("\udcff\udcfe{{ question }}", "'utf-8' codec can't decode"),
     ],
 )
 def test_a_file_that_cannot_be_a_template_is_refused_with_its_line(
@@ -291,10 +284,7 @@ def test_a_file_that_cannot_be_a_template_is_refused_with_its_line(
     assert "\n" not in str(refused.value)
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "mine.j2").write_bytes(b"\xff\xfe{{ question }}")
-    with pytest.raises(ValueError, match=r"mine\.j2: 'utf-8' codec can't decode"):
-        resolved(BM, HINT, revise=str(tmp_path / "mine.j2"))
+def test_a_file_that_is_not_there_is_refused() -> None:
     with pytest.raises(ValueError, match=r"^rltf.episode.revise=./none.j2: No such file"):
         resolved(BM, HINT, revise="./none.j2")
 

@@ -2,6 +2,8 @@
 by a critic; a second answer that speaks of the feedback is kept, masked or dropped.
 """
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -76,9 +78,8 @@ async def test_the_policys_own_critique_is_told_without_its_thoughts(
     quote: str, shown: bool
 ) -> None:
     answer = f"<think>{SECRET}</think>\nno"
-    policy = ScriptedPolicy(
-        [answer, f"<think>the answer is yes {SECRET}</think>\nLook again.", "yes"]
-    )
+    critique = f"<think>the answer is yes {SECRET}</think>\nLook again."
+    policy = ScriptedPolicy([answer, critique, "yes"])
     episode = await play(policy, make_provider("policy", critic="compact"), horizon=2, quote=quote)
     feedback = episode.turns[0].feedback
     assert (SECRET in policy.prompts[1]) == shown, "what the critic reads"
@@ -139,23 +140,16 @@ def trained(row):
 SPOKEN = "by the Critique: yes"
 
 
-async def test_keep_keeps_everything():
-    made = await rows(["no", SPOKEN], "keep")
-    assert [(r.role[0], trained(r)) for r in made] == [
+async def test_mask_and_drop_change_the_rows_behind_the_first_prompt_only():
+    kept, masked, dropped = [await rows(["no", SPOKEN], how) for how in ("keep", "mask", "drop")]
+    assert [(r.role[0], trained(r)) for r in kept] == [
         (Role.ATTEMPT, "no\0"),
         (Role.DISTILL, f"{SPOKEN}\0"),
         (Role.IMITATE, f"{SPOKEN}\0"),
         (Role.ATTEMPT, f"{SPOKEN}\0"),
     ]
-
-
-async def test_mask_and_drop_change_the_rows_behind_the_first_prompt_only():
-    made, plain = await rows(["no", SPOKEN], "mask"), await rows(["no", SPOKEN], "keep")
-    assert [trained(r) for r in made] == ["no\0", "by : yes\0", "by : yes\0", f"{SPOKEN}\0"]
-    for row, unmasked in zip(made, plain, strict=True):
-        for name in ("prompt_ids", "response_ids", "turn", "log_probs", "rewards"):
-            assert getattr(row, name) == getattr(unmasked, name)
-    dropped = await rows(["no", SPOKEN], "drop")
+    assert [trained(r) for r in masked] == ["no\0", "by : yes\0", "by : yes\0", f"{SPOKEN}\0"]
+    assert [replace(row, role=plain.role) for row, plain in zip(masked, kept, strict=True)] == kept
     assert [r.role[0] for r in dropped] == [Role.ATTEMPT, Role.ATTEMPT]
 
 

@@ -26,7 +26,6 @@ class PartlyRight(EchoEnv):
 OFF, HALF, REPEATED = {"intermediate": False}, {"turn_decay": 0.5}, {"repetition_coef": 0.6}
 PARTLY = {"env": PartlyRight()}
 GO_ON = {"stop_when_solved_train": False}
-LATE_AND_REPEATED = {"turn_decay": 0.5, "repetition_coef": 0.3}
 
 
 @pytest.mark.parametrize(
@@ -65,7 +64,7 @@ LATE_AND_REPEATED = {"turn_decay": 0.5, "repetition_coef": 0.3}
         (
             ["no", "no", "yes"],
             (2,),
-            LATE_AND_REPEATED,
+            {"turn_decay": 0.5, "repetition_coef": 0.3},
             {},
             [0.0, 0.0, 0.5**2 * 1.0 - 0.1 - 0.3 / 3],
         ),

@@ -8,15 +8,12 @@ import sys
 import pytest
 
 from rltf_verl.config import EpisodeConfig
-from rltf_verl.envs.base import GradeUnavailable
 from rltf_verl.episode.foreign import ForeignAttempt, attempt_of
-from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.types import Grade
 from tests.support.acting_fakes import ScriptedActor
 from tests.support.episode_fakes import (
     FIRST_PROMPT,
-    PROBLEM,
     QUESTION,
     EchoEnv,
     Remark,
@@ -24,6 +21,7 @@ from tests.support.episode_fakes import (
     ScriptedProvider,
     parts_with,
     play,
+    play_parts,
     seed_of_place,
     stops,
 )
@@ -31,71 +29,51 @@ from tests.support.episode_fakes import (
 LONG = "a" * 50 + "END"
 
 
-async def test_a_wrong_answer_gets_feedback_and_a_second_try():
-    policy, provider = ScriptedPolicy(["no", "yes"]), ScriptedProvider("try yes")
-    episode = await play(policy, provider, horizon=2)
+async def test_a_wrong_answer_gets_feedback_and_another_try():
+    policy, before = ScriptedPolicy(["no", "nope", "yes"]), [dict(m) for m in QUESTION]
+    episode = await play(policy, ScriptedProvider("try yes", "b"), horizon=3)
     assert (episode.session_id, episode.num_shortened) == (3, 0)
-    assert [(t.stop, t.error) for t in episode.turns] == [(None, None), ("solved", None)]
-    assert [t.reward for t in episode.turns] == [0.0, 1.0]
-    assert [t.feedback and t.feedback.text for t in episode.turns] == ["try yes", None]
-    # a fresh conversation that quotes question, attempt and feedback; other messages stay
-    assert policy.prompts == [FIRST_PROMPT, f"{FIRST_PROMPT}\n?no\n!try yes"]
-
-
-async def test_both_stop_rules_can_be_switched():
-    episode = await play(
-        ScriptedPolicy(["yes", "yes"]), ScriptedProvider("f"), stop_when_solved_train=False
-    )
-    assert stops(episode) == [None, "horizon"]
-    episode = await play(
-        ScriptedPolicy(["yes"]), ScriptedProvider(), stop_when_solved_val=True, validate=True
-    )
-    assert stops(episode) == ["solved"]
+    assert [(t.stop, t.error) for t in episode.turns] == [(None, None)] * 2 + [("solved", None)]
+    assert [t.reward for t in episode.turns] == [0.0, 0.0, 1.0]
+    assert [t.feedback and t.feedback.text for t in episode.turns] == ["try yes", "b", None]
+    # a fresh conversation that quotes question, latest attempt and feedback; other messages stay
+    second, third = f"{FIRST_PROMPT}\n?no\n!try yes", f"{FIRST_PROMPT}\n?nope\n!b"
+    assert policy.prompts == [FIRST_PROMPT, second, third]
+    assert policy.seeds == list(map(seed_of_place, "012"))
+    assert before == QUESTION
 
 
 @pytest.mark.parametrize("horizon", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("solved_at", [None, 0, 1, 2, 3, 4])
-@pytest.mark.parametrize("validate", [True, False])
-async def test_any_horizon_with_and_without_early_stop(horizon, solved_at, validate):
+@pytest.mark.parametrize(
+    ("validate", "settings", "stops_early"),
+    [
+        (False, {}, True),
+        (False, {"stop_when_solved_train": False}, False),
+        (True, {}, False),
+        (True, {"stop_when_solved_val": True}, True),
+    ],
+)
+async def test_any_horizon_with_and_without_early_stop(
+    horizon, solved_at, validate, settings, stops_early
+):
     """Training ends with the first right answer, validation at the horizon; feedback between two
     turns, never after.
     """
     answers = ["yes" if k == solved_at else f"no{k}" for k in range(horizon)]
-    provider = Remark()
-    episode = await play(ScriptedPolicy(answers), provider, horizon=horizon, validate=validate)
-    solved = solved_at is not None and solved_at < horizon
-    num = solved_at + 1 if solved and not validate else horizon
+    policy, provider = ScriptedPolicy(answers), Remark()
+    episode = await play(policy, provider, horizon=horizon, validate=validate, **settings)
+    solved = stops_early and "yes" in answers
+    num = solved_at + 1 if solved else horizon
     assert [t.attempt.text for t in episode.turns] == answers[:num]
-    assert stops(episode) == [None] * (num - 1) + [
-        "solved" if solved and not validate else "horizon"
-    ]
+    assert stops(episode) == [None] * (num - 1) + ["solved" if solved else "horizon"]
     assert [t.feedback is not None for t in episode.turns] == [True] * (num - 1) + [False]
     assert provider.asked == list(range(1, num))
 
 
-async def test_no_feedback_ends_the_episode_and_keeps_its_turns_or_raises():
-    episode = await play(ScriptedPolicy(["no"]), ScriptedProvider(None), on_error="stop_session")
-    (turn,) = episode.turns
-    assert (turn.stop, turn.error, turn.feedback) == (
-        "feedback_unavailable",
-        "scripted: nobody there",
-        None,
-    )
+async def test_no_feedback_raises_where_that_is_wanted():
     with pytest.raises(FeedbackUnavailable, match="scripted: nobody there"):
         await play(ScriptedPolicy(["no"]), ScriptedProvider(None), on_error="raise")
-
-
-async def test_no_feedback_falls_back_to_the_verdict():
-    provider = ScriptedProvider("real", None)
-    episode = await play(
-        ScriptedPolicy(["no", "nope", "yes"]), provider, on_error="correctness", horizon=3
-    )
-    said = [turn.feedback for turn in episode.turns[:2]]
-    assert [(one.provider, one.fallback) for one in said] == [
-        ("scripted", False),
-        ("correctness", True),
-    ]
-    assert [t.stop for t in episode.turns] == [None, None, "solved"]
 
 
 @pytest.mark.parametrize(
@@ -128,18 +106,9 @@ async def test_however_a_grader_fails_the_episode_goes_on(failure, said, is_asyn
 
 @pytest.mark.parametrize("reward", [float("nan"), float("-inf"), 2e6])
 async def test_another_loops_reward_out_of_range_is_an_error_of_its_grader(reward):
-    policy = ScriptedActor(["yes"])
+    policy, parts = ScriptedActor(["yes"]), parts_with(EchoEnv(), ScriptedProvider(), horizon=1)
     attempt = attempt_of(policy, (1,), (121,), (1,), (0.0,), vocabulary=128, ended=True, info={})
-    episode = await EpisodePlayer(
-        parts_with(EchoEnv(), ScriptedProvider(), horizon=1),
-        policy,
-        PROBLEM,
-        QUESTION,
-        session_id=0,
-        validate=False,
-        seed_of=seed_of_place,
-        foreign=ForeignAttempt(attempt, reward),
-    ).play()
+    episode = await play_parts(parts, policy, foreign=ForeignAttempt(attempt, reward))
     assert episode.turns[0].grade.error.endswith("must be a number from -1e6 to 1e6; scale it")
 
 
@@ -163,9 +132,8 @@ def test_another_loops_tokens_out_of_range_are_refused(ids, log_probs, named):
 
 
 def test_another_loops_observations_need_no_log_prob():
-    policy = ScriptedActor([])
     given = (1,), (121, 5), (1, 0), (-1.0, float("nan"))
-    kept = attempt_of(policy, *given, vocabulary=128, ended=True, info={})
+    kept = attempt_of(ScriptedActor([]), *given, vocabulary=128, ended=True, info={})
     assert kept.log_probs == (-1.0, 0.0)
 
 
@@ -189,42 +157,6 @@ async def test_when_not_even_the_marker_fits_the_episode_ends(answer):
     )
     assert (stops(episode), episode.num_shortened) == (["prompt_too_long"], 0)
     assert episode.turns[0].feedback.text == "why"
-
-
-async def test_every_turn_is_sampled_with_its_own_seed_and_the_messages_are_not_touched():
-    policy, before = ScriptedPolicy(["no", "nope", "yes"]), [dict(m) for m in QUESTION]
-    await play(
-        policy,
-        ScriptedProvider("a", "b"),
-        horizon=3,
-        seeds=lambda place: 1000 + int(place.partition("/")[0]),
-    )
-    assert policy.prompts[2] == f"{FIRST_PROMPT}\n?nope\n!b", "the latest attempt and feedback only"
-    assert policy.seeds == [1000, 1001, 1002]
-    assert before == QUESTION
-
-
-class JudgedEnv(EchoEnv):
-    """Its judge goes down when it hears `down`."""
-
-    async def agrade(self, problem, text):
-        if "down" in text:
-            raise GradeUnavailable("the judge is down; start it")
-        return super().grade(problem, text)
-
-    def grade(self, problem, text):
-        raise AssertionError("it has to be asked asynchronously")
-
-
-async def test_an_answer_that_nobody_can_grade_ends_the_episode():
-    episode = await play(ScriptedPolicy(["no", "down"]), Remark(), horizon=3, env=JudgedEnv())
-    assert stops(episode) == [None, "ungraded"]
-    last = episode.turns[-1]
-    assert (last.reward, last.error, last.grade.correct) == (
-        0.0,
-        "the judge is down; start it",
-        False,
-    )
 
 
 @pytest.mark.parametrize(
@@ -254,18 +186,9 @@ def test_a_validation_off_the_rhythm_gives_feedback_and_one_on_it_is_what_it_was
 async def test_a_first_answer_alone_asks_nobody_and_says_that_no_more_was_to_come(
     answer, stop_when_solved
 ):
-    provider, policy = Remark(), ScriptedPolicy([answer])
-    settings = {"horizon": 3, "stop_when_solved_val": stop_when_solved}
-    episode = await EpisodePlayer(
-        parts_with(EchoEnv(), provider, **settings),
-        policy,
-        PROBLEM,
-        QUESTION,
-        session_id=0,
-        validate=True,
-        seed_of=seed_of_place,
-        most_turns=1,
-    ).play()
+    provider, settings = Remark(), {"horizon": 3, "stop_when_solved_val": stop_when_solved}
+    parts = parts_with(EchoEnv(), provider, **settings)
+    episode = await play_parts(parts, ScriptedPolicy([answer]), validate=True, most_turns=1)
     solved = stop_when_solved and answer == "yes"
     assert (stops(episode), provider.asked) == (["solved" if solved else "horizon"], [])
     assert (episode.turns[0].grade.correct, episode.horizon) == (answer == "yes", 1)

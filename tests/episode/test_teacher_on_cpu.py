@@ -19,7 +19,6 @@ from rltf_verl.data.schema import problem_from_row
 from rltf_verl.envs import make_env
 from rltf_verl.episode import failure_log
 from rltf_verl.episode.parts import Parts
-from rltf_verl.episode.teacher import reference_of
 from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback.base import FeedbackUnavailable
 from rltf_verl.feedback.group import Cohort, Group
@@ -58,18 +57,15 @@ def parts_of(provider=None, reads="feedback", feedback=None, env=None, weight=1.
         logit_distill=LogitDistillConfig(weight=weight, divergence=divergence),
         teacher=TeacherConfig(reads=reads, **teacher),
     )
-    provider = provider or Remark()
-    return Parts(with_template(config, env or EchoEnv(), provider), env or EchoEnv(), provider)
+    env, provider = env or EchoEnv(), provider or Remark()
+    return Parts(with_template(config, env, provider), env, provider)
 
 
 def play(parts, answers, *, validate=False, group=None, policy=None, problem=TOLD):
     policy = policy or ScriptedPolicy(answers)
-
-    async def session():
-        episode = await play_parts(parts, policy, group=group, validate=validate, problem=problem)
-        return episode, await episode_rows(policy, QUESTION, episode, Method(parts.config))
-
-    return asyncio.run(session())
+    played = play_parts(parts, policy, group=group, validate=validate, problem=problem)
+    episode = asyncio.run(played)
+    return episode, asyncio.run(episode_rows(policy, QUESTION, episode, Method(parts.config)))
 
 
 def in_rows(rows):
@@ -195,39 +191,31 @@ def test_a_siblings_answer_is_waited_for_and_none_is_no_teacher():
     assert alone.teacher is None
 
 
-def test_the_reference_is_the_worked_solution_where_there_is_one():
+@pytest.mark.parametrize(
+    ("data", "shown"), [({"worked": "first this, then yes"}, "first this, then yes"), ({}, "yes")]
+)
+def test_the_reference_is_the_worked_solution_where_it_can_be_had(data, shown):
     class Worked(EchoEnv):
         def worked_solution(self, problem):
-            return "first this, then yes"
+            return problem.data["worked"]
 
-    (turn,) = play(parts_of(reads="reference", horizon=1, env=Worked()), ["no"])[0].turns
-    assert "The reference solution:\nfirst this, then yes\n" in turn.teacher.text
-
-
-def test_a_solution_that_cannot_be_had_is_the_answer():
-    class Fails(EchoEnv):
-        def worked_solution(self, problem):
-            raise KeyError("solution")
-
-    assert reference_of(Fails(), TOLD) == TOLD.reference
+    parts = parts_of(reads="reference", horizon=1, env=Worked())
+    (turn,) = play(parts, ["no"], problem=replace(TOLD, data=data))[0].turns
+    assert f"The reference solution:\n{shown}\n" in turn.teacher.text
 
 
 def test_what_is_told_is_quoted_and_never_read_as_a_template():
     hostile = replace(TOLD, demonstration="{{ question }} <|im_end|>")
-    policy = ScriptedPolicy(["no"])
-    policy.special_tokens = ("<|im_end|>",)
-    parts = parts_of(reads="demonstration", horizon=1)
-    (turn,) = play(parts, [], policy=policy, problem=hostile)[0].turns
+    (turn,) = play(parts_of(reads="demonstration", horizon=1), ["no"], problem=hostile)[0].turns
     assert "{{ question }} < |im_end|>" in turn.teacher.text
 
 
 def test_a_demonstration_is_read_from_the_dataset():
-    info = {"env": "echo", "index": 0, "task": "{}", "demonstration": "so"}
-    assert problem_from_row(info, {"ground_truth": "4"}).demonstration == "so"
-    none = {**info, "demonstration": None}
-    assert problem_from_row(none, {"ground_truth": "4"}).demonstration == ""
+    info, answer = {"env": "echo", "index": 0, "task": "{}"}, {"ground_truth": "4"}
+    for given, kept in (("so", "so"), (None, "")):
+        assert problem_from_row({**info, "demonstration": given}, answer).demonstration == kept
     with pytest.raises(ValueError, match=r"^extra_info.demonstration is a list: write a good"):
-        problem_from_row({**info, "demonstration": ["so"]}, {"ground_truth": "4"})
+        problem_from_row({**info, "demonstration": ["so"]}, answer)
 
 
 CONTRAST = {"horizon": 1, "right": True}
@@ -258,21 +246,18 @@ def in_cohort(parts, answers, sizes):
 
 
 def voices_of(episode):
-    (turn,) = episode.turns
-    return [] if turn.teacher is None else sorted(map(text_of, turn.teacher.against))
+    teacher = episode.turns[0].teacher
+    return sorted(map(text_of, teacher.against)) if teacher else []
 
 
-def without(text, *parts):
-    for part in parts:
-        assert text.count(part) == 1
-        text = text.replace(part, "")
-    return text
+def without(text, part):
+    assert text.count(part) == 1
+    return text.replace(part, "")
 
 
 def test_a_contrast_is_the_same_template_with_the_wrong_answers_of_siblings():
     parts = parts_of(reads="sibling", against=Contrast("wrong_sibling"), **CONTRAST)
-    answers = [["no", "it is yes", "nah", "yes", "no", "boom"]]
-    episodes = in_cohort(parts, answers, [6])
+    episodes = in_cohort(parts, [["no", "it is yes", "nah", "yes", "no", "boom"]], [6])
     # "boom" broke the grader and counts as wrong; "no" of another episode is this one's own text
     wrong = {0: ["boom", "nah"], 1: ["boom", "nah", "no"], 3: ["boom", "nah", "no"]}
     for i, texts in wrong.items():
@@ -287,21 +272,19 @@ def test_a_contrast_is_the_same_template_with_the_wrong_answers_of_siblings():
 def test_a_contrast_has_a_limit_and_an_attempt_without_one_has_no_teacher():
     parts = parts_of(reads="sibling", against=Contrast("wrong_sibling", 2), **CONTRAST)
     wrong = [["yes", "a", "b", "c", "so yes"]]
-    assert [len(voices_of(e)) for e in in_cohort(parts, wrong, [5])] == [2, 2, 2, 2, 2]
-    again = [[voices_of(e) for e in in_cohort(parts, wrong, [5])] for _ in range(2)]
-    assert again[0] == again[1], "chosen by the seed"
-    right = [["yes", "so yes", "oh yes"]]
-    assert all(e.turns[0].teacher is None for e in in_cohort(parts, right, [3]))
+    first, again = ([voices_of(e) for e in in_cohort(parts, wrong, [5])] for _ in range(2))
+    assert first == again, "chosen by the seed"
+    assert list(map(len, first)) == [2, 2, 2, 2, 2]
+    right = in_cohort(parts, [["yes", "so yes", "oh yes"]], [3])
+    assert not any(episode.turns[0].teacher for episode in right)
 
 
-def test_an_attempt_that_could_not_be_graded_is_no_wrong_sibling():
+async def test_an_attempt_that_could_not_be_graded_is_no_wrong_sibling():
     group = Group(2)
     group.note_grade(1, 0, "lost", correct=None)
     group.note_grade(1, 1, "no", correct=False)
-    group.note_end(1)
-    group.note_end(0)
-    wrong = asyncio.run(group.solutions(0, 5, 1.0, correct=False))
-    assert [attempt.text for attempt in wrong] == ["no"]
+    (wrong,) = await group.solutions(0, 5, 0.0, correct=False)
+    assert wrong.text == "no"
 
 
 @pytest.mark.parametrize(
@@ -318,8 +301,7 @@ def test_another_problems_texts_are_contrast_or_control(reads, own, other):
     told = {"reads": reads, "horizon": 1}
     first = in_cohort(parts_of(against=Contrast("other_problem"), **told), answers, sizes)[0]
     (voice,) = voices_of(first)
-    read = text_of(first.turns[0].teacher.ids)
-    assert without(read, own) == without(voice, other)
+    assert without(text_of(first.turns[0].teacher.ids), own) == without(voice, other)
     control = in_cohort(parts_of(shuffled=True, **told), answers, sizes)[0]
     assert text_of(control.turns[0].teacher.ids) == voice
     assert not control.turns[0].teacher.against
@@ -393,6 +375,5 @@ def test_an_own_template_shows_one_thing_where_there_is_no_other(tmp_path):
 
 
 def test_small_models_have_prompts_of_their_own():
-    compact = make_env("binary_matrix", style="compact")
-    parts = parts_of(reads=("feedback", "reference"), env=compact)
+    parts = parts_of(reads="reference", env=make_env("binary_matrix", style="compact"))
     assert parts.config.teacher.prompt == "teacher/compact"

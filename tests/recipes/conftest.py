@@ -38,20 +38,23 @@ def programs(tmp_path: Path) -> Path:
     return folder
 
 
-Start = Callable[..., tuple[int, list[str], str]]
+Start = Callable[..., tuple[list[str], str]]
 
 
 @pytest.fixture
 def start(tmp_path: Path, programs: Path) -> Start:
-    """Script, its arguments and variables -> (exit status, lines of what it started, stderr)."""
+    """Script, its arguments, variables and exit status -> (lines of what it started, stderr)."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(OURS)}
 
-    def run(script: Path, *arguments: str, **variables: str) -> tuple[int, list[str], str]:
+    def run(
+        script: Path, *arguments: str, status: int = 0, **variables: str
+    ) -> tuple[list[str], str]:
         environment = {**inherited, "PATH": f"{programs}:{os.environ['PATH']}", **variables}
         command = ["bash", str(script), *arguments]
         ended = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=30
         )
-        return ended.returncode, ended.stdout.splitlines(), ended.stderr
+        assert ended.returncode == status, ended.stderr
+        return ended.stdout.splitlines(), ended.stderr
 
     return run

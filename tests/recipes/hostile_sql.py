@@ -1,8 +1,5 @@
 """Queries that would harm a machine, by family."""
 
-from collections.abc import Iterator
-from itertools import product
-
 FILE = "hostile.db"
 TABLES = ("customers", "products", "sales")
 """Of the bakery."""
@@ -13,9 +10,11 @@ _LONG = "hex(zeroblob(49000))"
 _SIX = ", ".join(f"sales t{i}" for i in range(6))
 
 
-def writes() -> Iterator[str]:
-    for table in TABLES:
-        yield from (
+WRITES = (
+    *(
+        query
+        for table in TABLES
+        for query in (
             f"DELETE FROM {table}",
             f"DROP TABLE {table}",
             f"ALTER TABLE {table} RENAME TO gone",
@@ -30,10 +29,12 @@ def writes() -> Iterator[str]:
             f"WITH x AS (SELECT 1) DELETE FROM {table}",
             f"DELETE FROM {table} RETURNING *",
         )
-    yield from ("VACUUM", f"VACUUM INTO '{FILE}'", "REINDEX", "ANALYZE", "BEGIN EXCLUSIVE")
-    yield from ("COMMIT", "ROLLBACK", "SAVEPOINT a", "RELEASE a")
-    yield "CREATE VIRTUAL TABLE f USING fts5(a)"
-    yield "CREATE VIRTUAL TABLE f USING rtree(a, b, c)"
+    ),
+    *("VACUUM", f"VACUUM INTO '{FILE}'", "REINDEX", "ANALYZE", "BEGIN EXCLUSIVE"),
+    *("COMMIT", "ROLLBACK", "SAVEPOINT a", "RELEASE a"),
+    "CREATE VIRTUAL TABLE f USING fts5(a)",
+    "CREATE VIRTUAL TABLE f USING rtree(a, b, c)",
+)
 
 
 FILES = (
@@ -53,24 +54,33 @@ FILES = (
 )
 
 
-def settings() -> Iterator[str]:
-    names = "query_only writable_schema hard_heap_limit soft_heap_limit temp_store journal_mode"
-    names += " cache_size mmap_size trusted_schema temp_store_directory max_page_count threads"
-    for name in names.split():
-        yield from (f"PRAGMA {name}", f"PRAGMA {name} = 0", f"SELECT * FROM pragma_{name}")
-    yield from (f"PRAGMA table_info({table})" for table in TABLES)
-    yield from ("PRAGMA database_list", "SELECT * FROM pragma_database_list")
-
-
-def schema() -> Iterator[str]:
-    for name in ("sqlite_master", "sqlite_schema", "sqlite_temp_master", "main.sqlite_master"):
-        yield from (
+_NAMES = (
+    *("query_only", "writable_schema", "hard_heap_limit", "soft_heap_limit", "temp_store"),
+    *("journal_mode", "cache_size", "mmap_size", "trusted_schema", "temp_store_directory"),
+    *("max_page_count", "threads"),
+)
+SETTINGS = (
+    *(
+        query
+        for name in _NAMES
+        for query in (f"PRAGMA {name}", f"PRAGMA {name} = 0", f"SELECT * FROM pragma_{name}")
+    ),
+    *(f"PRAGMA table_info({table})" for table in TABLES),
+    *("PRAGMA database_list", "SELECT * FROM pragma_database_list"),
+)
+SCHEMA = (
+    *(
+        query
+        for name in ("sqlite_master", "sqlite_schema", "sqlite_temp_master", "main.sqlite_master")
+        for query in (
             f"SELECT * FROM {name}",
             f"SELECT sql FROM {name} WHERE type = 'table'",
             f"UPDATE {name} SET sql = 'x'",
             f"DELETE FROM {name}",
         )
-    yield from ("SELECT * FROM sqlite_stat1", "SELECT * FROM dbstat", "SELECT * FROM bytecode('x')")
+    ),
+    *("SELECT * FROM sqlite_stat1", "SELECT * FROM dbstat", "SELECT * FROM bytecode('x')"),
+)
 
 
 ENDLESS = (
@@ -90,23 +100,31 @@ ENDLESS = (
 )
 
 
-def joins() -> Iterator[str]:
-    for many, what in product((4, 6, 9, 60), ("*", "count(*)", "DISTINCT t0.note", "max(t1.note)")):
-        query = f"SELECT {what} FROM {', '.join(f'sales t{i}' for i in range(many))}"
-        yield from (query, f"{query} ORDER BY random()")
-    yield from (
+JOINS = (
+    *(
+        f"SELECT {what} FROM {', '.join(f'sales t{i}' for i in range(many))}{order}"
+        for many in (4, 6, 9, 60)
+        for what in ("*", "count(*)", "DISTINCT t0.note", "max(t1.note)")
+        for order in ("", " ORDER BY random()")
+    ),
+    *(
         f"SELECT group_concat(t0.note) FROM {_SIX}",
         f"SELECT json_group_array(t0.note) FROM {_SIX}",
         f"SELECT t0.note, count(*) FROM {_SIX} GROUP BY t1.sale_id, t2.sale_id, t3.sale_id",
         f"SELECT sum(t0.quantity) OVER (ORDER BY t1.sale_id) FROM {_SIX}",
         f"SELECT t0.note FROM {_SIX} UNION SELECT t1.note FROM {_SIX}",
         f"SELECT (SELECT count(*) FROM {_SIX}) FROM sales",
-    )
+    ),
+)
 
 
-def memory() -> Iterator[str]:
-    for size in _BIG:
-        yield from (
+_TWENTY = "'aaaaaaaaaaaaaaaaaaaa'"
+_GROWN = [f"{'replace(' * n}{_TWENTY}" + f", 'a', {_TWENTY})" * n for n in range(1, 7)]
+MEMORY = (
+    *(
+        query
+        for size in _BIG
+        for query in (
             f"SELECT randomblob({size})",
             f"SELECT zeroblob({size})",
             f"SELECT hex(zeroblob({size}))",
@@ -119,16 +137,18 @@ def memory() -> Iterator[str]:
             f"SELECT count(*) FROM sales a, sales b ORDER BY randomblob({size})",
             f"SELECT quote(zeroblob({size})), zeroblob({size}), randomblob({size})",
         )
-    grown = "'aaaaaaaaaaaaaaaaaaaa'"
-    for _ in range(6):
-        grown = f"replace({grown}, 'a', 'aaaaaaaaaaaaaaaaaaaa')"
-        yield from (
+    ),
+    *(
+        query
+        for grown in _GROWN
+        for query in (
             f"SELECT {grown}",
             f"SELECT count(*) FROM sales a, sales b, sales c WHERE {grown} LIKE '%b%a%b'",
             f"SELECT group_concat({grown}) FROM sales a, sales b, sales c",
             f"SELECT upper({grown}) FROM sales a, sales b, sales c ORDER BY 1",
         )
-    yield from (
+    ),
+    *(
         f"SELECT {_LONG} FROM sales a, sales b, sales c ORDER BY 1",
         f"SELECT DISTINCT {_LONG} || a.sale_id || b.sale_id FROM sales a, sales b, sales c",
         f"SELECT group_concat({_LONG}) FROM sales a, sales b",
@@ -136,28 +156,33 @@ def memory() -> Iterator[str]:
         f"WITH b AS MATERIALIZED (SELECT {_LONG} FROM sales, sales c) SELECT count(*) FROM b",
         f"SELECT json_group_array({_LONG}) FROM sales a, sales b",
         f"SELECT max({_LONG} || a.sale_id), min({_LONG}) FROM sales a, sales b, sales c, sales d",
-    )
-
-
-def slow_calls() -> Iterator[str]:
-    count = "SELECT count(*) FROM sales a, sales b, sales c WHERE"
-    for many in (10, 90, 2000):
-        yield from (
-            f"{count} {_LONG} LIKE '{'%0' * many}1'",
+    ),
+)
+_COUNT = "SELECT count(*) FROM sales a, sales b, sales c WHERE"
+_DAYS = ", '+1 day'" * 90
+SLOW_CALLS = (
+    *(
+        query
+        for many in (10, 90, 2000)
+        for query in (
+            f"{_COUNT} {_LONG} LIKE '{'%0' * many}1'",
             f"SELECT {_LONG} GLOB '{'*0' * many}1'",
-            f"{count} {_LONG} GLOB '{'*0' * many}1'",
+            f"{_COUNT} {_LONG} GLOB '{'*0' * many}1'",
         )
-    for call, last in (("instr", ""), ("replace", ", 'xx'"), ("trim", "")):
-        yield f"{count} {call}({_LONG}, '{'0' * 3000}1'{last}) = 'z'"
-    yield f"{count} json_valid('[' || {_LONG} || ']')"
-    yield "SELECT count(*) FROM json_each('[' || replace(hex(zeroblob(20000)), '0', '0,') || '0]')"
-    days = ", '+1 day'" * 90
-    yield f"SELECT strftime('%Y%Y%Y', 'now'{days}) FROM sales"
-
-
-def deep() -> Iterator[str]:
-    for depth in (50, 500, 1900):
-        yield from (
+    ),
+    *(
+        f"{_COUNT} {call}({_LONG}, '{'0' * 3000}1'{last}) = 'z'"
+        for call, last in (("instr", ""), ("replace", ", 'xx'"), ("trim", ""))
+    ),
+    f"{_COUNT} json_valid('[' || {_LONG} || ']')",
+    "SELECT count(*) FROM json_each('[' || replace(hex(zeroblob(20000)), '0', '0,') || '0]')",
+    f"SELECT strftime('%Y%Y%Y', 'now'{_DAYS}) FROM sales",
+)
+DEEP = (
+    *(
+        query
+        for depth in (50, 500, 1900)
+        for query in (
             f"SELECT {'(' * depth}1{')' * depth}",
             f"SELECT {'NOT ' * (depth // 2)}1",
             f"SELECT {'1+' * depth}1",
@@ -170,6 +195,8 @@ def deep() -> Iterator[str]:
             f"SELECT '{'[' * depth}' -> '$'",
             f"SELECT json('{'[' * depth}{']' * depth}')",
         )
+    ),
+)
 
 
 HUGE = (
@@ -182,10 +209,14 @@ HUGE = (
 )
 
 
-def several() -> Iterator[str]:
-    for other in ("SELECT 2", "DROP TABLE sales", f"ATTACH '{FILE}' AS o", "COMMIT"):
-        yield from (f"SELECT 1; {other}", f"{other}; SELECT 1", f"SELECT 1; -- nothing\n{other};")
-    yield from ("SELECT 1; " * 300, ";" * 3000)
+SEVERAL = (
+    *(
+        query
+        for other in ("SELECT 2", "DROP TABLE sales", f"ATTACH '{FILE}' AS o", "COMMIT")
+        for query in (f"SELECT 1; {other}", f"{other}; SELECT 1", f"SELECT 1; -- nothing\n{other};")
+    ),
+    *("SELECT 1; " * 300, ";" * 3000),
+)
 
 
 SIGNS = (
@@ -219,16 +250,16 @@ SIGNS = (
 
 
 FAMILIES = {
-    "writes": tuple(writes()),
+    "writes": WRITES,
     "files": FILES,
-    "settings": tuple(settings()),
-    "schema": tuple(schema()),
+    "settings": SETTINGS,
+    "schema": SCHEMA,
     "endless": ENDLESS,
-    "joins": tuple(joins()),
-    "memory": tuple(memory()),
-    "slow_calls": tuple(slow_calls()),
-    "deep": tuple(deep()),
+    "joins": JOINS,
+    "memory": MEMORY,
+    "slow_calls": SLOW_CALLS,
+    "deep": DEEP,
     "huge": HUGE,
-    "several": tuple(several()),
+    "several": SEVERAL,
     "signs": SIGNS,
 }

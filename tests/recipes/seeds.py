@@ -8,12 +8,11 @@ from typing import Any
 from rltf_verl.algos.targets import RowBatch, RowTargets
 from rltf_verl.config import RLTFConfig
 from rltf_verl.episode.parts import Parts, build_provider
-from rltf_verl.episode.run import EpisodePlayer
 from rltf_verl.feedback.group import Group
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
 from rltf_verl.types import Episode, Grade, Problem, Role, Row
-from tests.support.episode_fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy, seed_of_place
+from tests.support.episode_fakes import PROBLEM, QUESTION, EchoEnv, ScriptedPolicy, play_parts
 from tests.support.methods import targets_of
 from tools.parity.pack import pack_episodes, pack_rows
 
@@ -34,25 +33,25 @@ class Played:
     episodes: list[Episode]
     policies: list[ScriptedPolicy]
     rows: list[Row]
+    owners: list[int]
+    """The episode of each row."""
     batch: RowBatch
     targets: RowTargets
 
     def rows_of(self, role: Role) -> list[tuple[int, Row]]:
         """(episode, row) of a role."""
-        owners = self.batch.by_row(self.batch.episode)
-        pairs = zip(owners, self.rows, strict=True)
-        return [(int(s[0]), row) for s, row in pairs if row.role[0] == role]
+        pairs = zip(self.owners, self.rows, strict=True)
+        return [(s, row) for s, row in pairs if row.role[0] == role]
 
     def advantages(self, role: Role) -> list[tuple[int, float]]:
         """(episode, advantage) of a role's rows; every token of such a row has the same."""
-        values_by_row = []
+        found = []
         values = self.batch.by_row(self.targets.advantages)
-        owners = self.batch.by_row(self.batch.episode)
-        for row, own, session in zip(self.rows, values, owners, strict=True):
+        for session, row, own in zip(self.owners, self.rows, values, strict=True):
             if row.role[0] == role:
                 (value,) = set(own.tolist())
-                values_by_row.append((int(session[0]), value))
-        return values_by_row
+                found.append((session, value))
+        return found
 
 
 def play(
@@ -61,7 +60,6 @@ def play(
     *,
     env: Any = None,
     problem: Problem = PROBLEM,
-    validate: bool = False,
     old: float = -1.0,
     policy: type[ScriptedPolicy] = ScriptedPolicy,
 ) -> Played:
@@ -72,7 +70,6 @@ def play(
         answers: by episode and turn.
         env: default `Explained`.
         problem: what they answer.
-        validate: whether they are a validation's.
         old: log π_old of every token under its row's prompt.
         policy: which answers.
     """
@@ -80,16 +77,7 @@ def play(
     policies = [policy(own) for own in answers]
 
     async def episode_of(i: int, group: Group) -> tuple[Episode, list[Row]]:
-        episode = await EpisodePlayer(
-            parts,
-            policies[i],
-            problem,
-            QUESTION,
-            session_id=i,
-            validate=validate,
-            seed_of=seed_of_place,
-            group=group,
-        ).play()
+        episode = await play_parts(parts, policies[i], session_id=i, group=group, problem=problem)
         return episode, await episode_rows(policies[i], QUESTION, episode, Method(config))
 
     async def all_episodes() -> list[tuple[Episode, list[Row]]]:
@@ -102,7 +90,7 @@ def play(
     owners = [i for i, (_, own) in enumerate(played) for _ in own]
     sessions = pack_episodes(episodes, [0] * len(episodes))
     batch = pack_rows(rows, owners, sessions, [[old] * len(row.role) for row in rows])
-    return Played(episodes, policies, rows, batch, targets_of(batch, config))
+    return Played(episodes, policies, rows, owners, batch, targets_of(batch, config))
 
 
 def rewards(played: Played) -> list[list[float]]:

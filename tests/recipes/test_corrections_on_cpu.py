@@ -12,6 +12,7 @@ import pytest
 
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import GradeUnavailable
+from rltf_verl.jsonl import append_lines
 from rltf_verl.types import Attempt, Problem
 from tests.recipes.composing import RECIPES, program, rltf_of
 
@@ -97,9 +98,9 @@ def test_rules_agree_with_labels(part: str, recall: float, false_alarms: float) 
     assert sum(taken) - right <= false_alarms * corrected.count(False)
 
 
-@pytest.mark.parametrize(
-    ("turn", "corrects"),
-    [
+BOOKS = "Enter {} in the books of Brandt & Sons, as they enter every date. Only the entry."
+TURNS = {
+    ("How tall is the tower?", "Use `\\d+ ?`: 330."): [  # that other authors wrote
         ("i get it now", False),
         ("they don't care", False),
         ("that's actually great", False),
@@ -118,35 +119,25 @@ def test_rules_agree_with_labels(part: str, recall: float, false_alarms: float) 
         ("as usual", False),
         ("no jokes please", True),
     ],
-)
-def test_turns_that_other_authors_wrote(turn: str, corrects: bool) -> None:
-    corrects_it = program("corrections/english.py").corrects
-    assert corrects_it("How tall is the tower?", "Use `\\d+ ?`: 330.", turn)[0] == corrects
-
-
-BOOKS = "Enter {} in the books of Brandt & Sons, as they enter every date. Only the entry."
-
-
-@pytest.mark.parametrize(
-    ("turn", "corrects"),
-    [
+    (BOOKS.format("May 3, 1990"), "May 3, 1990"): [  # the same request with other numbers is none
         (BOOKS.format("June 7, 2001"), False),
         ("Please put June 7, 2001 into the books, only that.", False),
         (BOOKS.format("May 3, 1990"), True),
         ("That is not our style.", True),
         ("Not like that. June 7, 2001 goes in as 2001|7|jun here.", True),
     ],
-)
-def test_the_same_request_with_other_numbers_is_no_correction(turn: str, corrects: bool) -> None:
-    corrects_it = program("corrections/english.py").corrects
-    assert corrects_it(BOOKS.format("May 3, 1990"), "May 3, 1990", turn)[0] == corrects
+}
+
+
+@pytest.mark.parametrize("asked", TURNS, ids=["a tower", "the books"])
+def test_what_is_a_correction_of_an_answer(asked: tuple[str, str]) -> None:
+    corrects = program("corrections/english.py").corrects
+    assert [(turn, corrects(*asked, turn)[0]) for turn, _ in TURNS[asked]] == TURNS[asked]
 
 
 def test_the_importer_finds_most_corrections(runs: Any, tmp_path: Path) -> None:
-    chats = tmp_path / "chats.jsonl"
-    made = program("corrections/chats.py").conversations(HOUSE)
-    chats.write_text("".join(json.dumps(chat) + "\n" for chat in made), "utf-8")
-    counts = runs.importer(chats)
+    append_lines(tmp_path / "chats.jsonl", program("corrections/chats.py").conversations(HOUSE))
+    counts = runs.importer(tmp_path / "chats.jsonl")
     found = sum(counts[kind]["taken"] for kind in runs.KINDS)
     assert sum(counts[kind]["all"] for kind in runs.KINDS) == 120
     assert found >= 0.6 * 120
@@ -168,8 +159,7 @@ def test_held_out_questions_are_graded_and_recorded_ones_accepted_as_ever() -> N
 
 
 def test_the_script_trains_with_the_recipes_words(start: Any, tmp_path: Path) -> None:
-    code, (line,), _ = start(SCRIPT, "train", "a=b", OUT=str(tmp_path), HOUSE="3", SEED="2")
-    assert code == 0
+    (line,), _ = start(SCRIPT, "train", "a=b", OUT=str(tmp_path), HOUSE="3", SEED="2")
     assert line.endswith(" a=b")
     assert f"data.val_files={tmp_path}/data_3/held_out/test.parquet" in line
     rltf = rltf_of("corrections", *(w for w in line.split() if w.startswith("rltf.")))

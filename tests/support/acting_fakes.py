@@ -133,6 +133,7 @@ class ActorEnv(Env):
         return Step(texts.get(what, f"{what}!"), done=what in ("win", "lose"), kind=kind)
 
     def fork(self, state: World) -> World:
+        self._may_fail("fork")
         self.worlds.append(deepcopy(state))
         return self.worlds[-1]
 

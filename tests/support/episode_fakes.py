@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rltf_verl.config import EpisodeConfig, FeedbackConfig, RewardConfig, RLTFConfig
@@ -49,7 +49,8 @@ class ScriptedPolicy:
     seeds: list[int] = field(default_factory=list)
 
     async def encode(self, messages) -> tuple[int, ...]:
-        return tuple(ord(c) for m in messages for c in f"<{m['role']}>{m['content']}")
+        said = "".join(f"<{m.get('name', m['role'])}>{m['content']}" for m in messages)
+        return tuple(map(ord, said))
 
     async def encode_unthinking(self, messages) -> tuple[int, ...]:
         return await self.encode(messages)
@@ -96,7 +97,7 @@ class LatePolicy(ScriptedPolicy):
         return await super().sample(prompt_ids, seed)
 
 
-def text_of(ids: Sequence[int]) -> str:
+def text_of(ids: Iterable[int]) -> str:
     """What the scripted policy's ids stand for; the end of an answer is the character 0."""
     return "".join(map(chr, ids))
 
@@ -128,16 +129,6 @@ class Remark(ScriptedProvider):
         return await super().feedback(request)
 
 
-class SelfCritic(ScriptedProvider):
-    """What it says was sampled from the policy."""
-
-    async def feedback(self, request: FeedbackRequest) -> Feedback:
-        said = await super().feedback(request)
-        return Feedback(
-            said.text, "policy", attempt=Attempt((1,), (2, 3), (-1.0, -1.0), said.text, True)
-        )
-
-
 def parts_with(
     env: Env,
     provider: FeedbackProvider,
@@ -160,18 +151,19 @@ async def play(
     *,
     validate=False,
     on_error="stop_session",
-    seeds=None,
     reward=None,
     session_id=3,
     env=None,
     **episode,
 ) -> Episode:
     """Play one episode at `PROBLEM`."""
-    parts = parts_with(
-        env or EchoEnv(), provider, FeedbackConfig(on_error=on_error), reward, **episode
-    )
     return await play_parts(
-        parts, policy, session_id=session_id, validate=validate, seed_of=seeds or seed_of_place
+        parts_with(
+            env or EchoEnv(), provider, FeedbackConfig(on_error=on_error), reward, **episode
+        ),
+        policy,
+        session_id=session_id,
+        validate=validate,
     )
 
 
@@ -184,8 +176,9 @@ async def play_parts(
     validate=False,
     seed_of=seed_of_place,
     problem=PROBLEM,
+    **options,
 ) -> Episode:
-    """Play one episode of `parts`."""
+    """Play one episode of `parts`; `options` are of `EpisodePlayer`."""
     return await EpisodePlayer(
         parts,
         policy,
@@ -195,6 +188,7 @@ async def play_parts(
         validate=validate,
         seed_of=seed_of,
         group=group,
+        **options,
     ).play()
 
 

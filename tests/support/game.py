@@ -68,13 +68,11 @@ class Session:
         return self.log_prob.exp().item()
 
     def returns(self, gamma: float = GAMMA) -> list[float]:
-        """By recursion: r + γ · that of the next turn."""
-
-        def of(m: int) -> float:
-            below = gamma * of(m + 1) if m + 1 < len(self.turns) else 0.0
-            return self.turns[m].reward + below
-
-        return [of(m) for m in range(len(self.turns))]
+        """r + γ · that of the next turn."""
+        values = [turn.reward for turn in self.turns]
+        for m in reversed(range(len(values) - 1)):
+            values[m] += gamma * values[m + 1]
+        return values
 
 
 @dataclass
@@ -196,11 +194,8 @@ class Player:
 
     def objective(self, turn: int, gamma: float = GAMMA) -> torch.Tensor:
         """E[Σ of the returns of the attempts of a turn], differentiable."""
-        total = torch.zeros(()).double()
-        for s in self.sessions:
-            value = sum(s.returns(gamma)[turn : turn + 1])
-            total = total + s.log_prob.exp() * value
-        return total
+        earned = [s.log_prob.exp() * sum(s.returns(gamma)[turn : turn + 1]) for s in self.sessions]
+        return torch.stack(earned).sum()
 
     def reach(self, turn: int) -> float:
         """Probability that an episode has an attempt of this turn."""
