@@ -1,5 +1,6 @@
 """A folder with all that a small run names, right and wrong; and its command line."""
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,15 @@ class NoLoss(Objective):
 """
 
 
-def rows(asks: str = SAYS, role: str = "user", first: int = 0) -> list[dict[str, Any]]:
+def rows(
+    asks: str = SAYS, role: str = "user", first: int = 0, answer: float | None = None
+) -> list[dict[str, Any]]:
     return [
         {
             "data_source": "mine",
             "prompt": [{"role": role, "content": f"What is {i} + 1? {asks}"}],
             "ability": "math",
-            "reward_model": {"style": "rule", "ground_truth": str(i + 1)},
+            "reward_model": {"style": "rule", "ground_truth": answer or str(i + 1)},
             "extra_info": {"split": "train", "index": i, "answer": f"{i} + 1 = {i + 1}"},
         }
         for i in range(first, first + 12)
@@ -71,6 +74,7 @@ def fill(folder: Path) -> Path:
         "half": rows()[:6],
         "boxed": rows("Put the answer in \\boxed{}."),
         "odd": rows(role="judge"),
+        "late": [*rows(answer=1.0)[:11], *rows(answer=math.nan)[11:]],
     }
     for name, table in tables.items():
         pq.write_table(pa.Table.from_pylist(table), folder / f"{name}.parquet")

@@ -200,6 +200,7 @@ REFUSED: dict[str, tuple[list[str], str, str]] = {
     "missing parquet": (["data.train_files=trian.parquet"], "data.train_files", "such"),
     "empty parquet": (["data.val_files=empty.parquet"], "", "rows"),
     "no parquet": (["data.val_files=train.csv"], "", "parquet"),
+    "a last row without an answer": (["data.train_files=late.parquet"], "", "row 11"),
     "verl's parquet for an environment that needs ours": (
         ["rltf/env=binary_matrix", "custom_reward_function.path=null"],
         "",
