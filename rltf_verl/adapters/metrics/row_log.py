@@ -173,6 +173,7 @@ def _parts(
     begins[starts[:-1]] = True
     begins[1:] |= (role[1:] != role[:-1]) | (turn[1:] != turn[:-1])
     first = begins.nonzero()[0]
+    # The last part ends with the last token.
     counts = np.diff(np.append(first, len(role)))
     means = {
         name: (

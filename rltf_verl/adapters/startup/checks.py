@@ -175,6 +175,7 @@ def check_first_rows(
         except ValueError as error:
             yield finding_of(error)
     for first in questions[:1]:
+        # Without a state to act in, the later checks would only repeat the failure.
         stuck = [*check_world(parts, first.problem, dry_run)] if parts.env.acts else []
         yield from stuck or check_prompt_budget(config, parts, questions, model.tokenizer, dry_run)
         yield from check_own_rows(config, parts, first, model, dry_run)

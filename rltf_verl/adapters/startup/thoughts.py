@@ -164,6 +164,7 @@ def _answers_start_elsewhere(
     parts: Parts, questions: Sequence[QuestionRow], render: Callable[..., str]
 ) -> list[str]:
     """`Thoughts.apart`, of the first problem."""
+    # A user's dataset class: only the trainer can read its rows.
     if not questions:
         return []
     problem, question = questions[0].problem, list(questions[0].messages)

@@ -147,6 +147,7 @@ class RLTFTrainerMixin(_Trainer):
 
     def _check_prompts(self) -> None:
         dry_run = DryRun()
+        # By index: a dataset of verl has no slices, and an iterator of one need not end.
         data, num = self.train_dataset, min(len(self.train_dataset), NUM_BUDGET_PROBES)
         questions = [question_of(self.parts.env, data[i]) for i in range(num)]
         require(check_prompt_budget(self.config, self.parts, questions, self.tokenizer, dry_run))

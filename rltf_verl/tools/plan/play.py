@@ -197,6 +197,7 @@ async def play_problem(
     first = first if attempt is None else [attempt, DONE]
     for judge in asked:
         judge.calls.clear()  # those of the grades above
+    # A seed stands for its place in the episode, so that `policy.asked` tells whose a prompt was.
     seeds: dict[str, int] = {}
     policy.tell(_Script(seeds, parts.config, first, last or first))
     episode = await EpisodePlayer(
