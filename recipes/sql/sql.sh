@@ -43,7 +43,7 @@ case "$command" in
     all)
         [[ -d "$root/model" ]] || "$0" model
         [[ -d "$root/data" ]] || "$0" data
-        echo "24 steps: half an hour on two quiet cores, an hour or more beside other work; 10 GB of memory" >&2
+        echo "24 steps: about 50 minutes on two cores (each step says how many are left), 12 GB of memory" >&2
         "$0" train 'trainer.logger=[console,file]' "$@"
         "$0" show
         ;;

@@ -257,7 +257,6 @@ def rows_of(path: str | Path) -> int:
 def first_rows(path: str | Path, num: int | None) -> list[dict[str, Any]]:
     """The first `num` rows of a checked file, or all, as it has them."""
     with pq.ParquetFile(path) as file:
-        # A batch may end with its row group: one can hold fewer rows than are wanted.
         batches = file.iter_batches(batch_size=num or 1024)
         return list(islice((row for batch in batches for row in batch.to_pylist()), num))
 

@@ -76,6 +76,10 @@ def test_its_reward_function_grades_and_speaks() -> None:
     assert len(told - {""}) == 2
 
 
+def test_it_has_at_most_a_thousand_words() -> None:
+    assert len(README.split()) <= 1000
+
+
 @pytest.mark.parametrize(
     "words", [words[1:] for words in COMMANDS if words[:1] == ["rltf"]], ids=" ".join
 )

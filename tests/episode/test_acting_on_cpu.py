@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import threading
 import time
 from dataclasses import replace
 
@@ -346,3 +347,28 @@ def test_a_state_that_cannot_be_copied_is_tried_again_from_the_beginning():
     episode = played(answers, env, provider=VerifierProvider(), horizon=2, retry="fork")
     assert [len(turn.attempt.trajectory.steps) for turn in episode.turns] == [2, 1]
     assert not any(world.open for world in env.worlds)
+
+
+def test_stalled_calls_do_not_hold_up_others():
+    """Many states that never open, and one healthy episode, which ends long before they do."""
+    release = threading.Event()
+
+    class Stuck(ActorEnv):
+        def open(self, problem, seed):
+            release.wait(300)
+            return super().open(problem, seed)
+
+    async def play():
+        env, healthy = Stuck(attempt_s=300.0), ActorEnv(step_s=300.0)
+        stuck = [asyncio.ensure_future(first_messages(env, PROBLEM, QUESTION)) for _ in range(80)]
+        await asyncio.sleep(0)
+        parts = parts_with(healthy, ScriptedProvider(), horizon=1)
+        episode = await play_parts(parts, ScriptedActor(WON))
+        num_stuck = sum(not task.done() for task in stuck)
+        release.set()
+        await asyncio.gather(*stuck)
+        return episode, num_stuck
+
+    episode, num_stuck = asyncio.run(play())
+    assert episode.turns[0].grade.correct
+    assert num_stuck == 80

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from rltf_verl import registry
 from rltf_verl.config import RLTFConfig
 from rltf_verl.feedback import has_trait, make_provider
 from rltf_verl.types import Feedback
@@ -102,3 +103,13 @@ def test_its_flags_count_as_those_of_ours(mine: Path) -> None:
         assert critique.has_effect == written, "a row of the plan"
         paired = {"provider": "paired", "even": {"provider": name}, "odd": {"provider": "verifier"}}
         assert has_trait("self_written", paired) == written
+
+
+async def test_an_installed_package(mine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    info = mine / "words-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: words\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[rltf_verl.feedback]\nwords = mine:Mine\n")
+    monkeypatch.syspath_prepend(mine)
+    monkeypatch.setattr(registry, "installed", registry.installed.__wrapped__)  # without its cache
+    assert (await make_provider("words").feedback(request("one"))).provider == "mine"

@@ -217,7 +217,6 @@ _FSDP = "verl.workers.engine.fsdp.transformer_impl:FSDPEngineWithLMHead"
 _BUFFER = f"{_V1}.replay_buffer"
 _LOGITS = "logits_processor_func(student_logits=logits_rmpad.unsqueeze(0), data=micro_batch)"
 _CLIENT = "get_client(client_cls=FullyAsyncLLMServerClient)"
-_WORKER, _PUT_ROWS = f"{_V1}.agent_loop_tq:AgentLoopWorkerTQ", "await tq.async_kv_batch_put("
 
 # Lines of verl that we rely on, in this order: where, what.
 SOURCES = [
@@ -249,9 +248,6 @@ SOURCES = [
         f"{_V1}.agent_loop_tq:AgentLoopManagerTQ.__init__",
         "self.agent_loop_workers_class = AgentLoopWorkerTQ",
     ),
-    # rows are put where a worker shares the puts
-    (f"{_WORKER}._agent_loop_postprocess", _PUT_ROWS, "fields=list_of_dict_to_tensordict(fields),"),
-    (f"{_WORKER}._run_prompt", *["await tq.async_kv_put("] * 3),
     # every request of an engine has an id of its own
     (
         "verl.workers.rollout.llm_server:LLMServerClient._vllm_request_id",

@@ -156,8 +156,8 @@ def check_model(
     card = card or (card_here(config) if is_here(config) else None)
     with suppress(TypeError, ValueError, AttributeError):  # refused above, or no known model
         yield from memory_findings(config, model.text, card)
-    yield from check_row_budget(config)
     if parts is not None:
+        yield from check_row_budget(config)
         yield from check_first_rows(config, parts, model, dry_run)
 
 
@@ -174,11 +174,11 @@ def check_first_rows(
             questions = first_questions(file, NUM_BUDGET_PROBES, parts.env)
         except ValueError as error:
             yield finding_of(error)
-    for first in questions[:1]:
-        # Without a state to act in, the later checks would only repeat the failure.
-        stuck = [*check_world(parts, first.problem, dry_run)] if parts.env.acts else []
+    if questions:
+        # An environment without a state for the first problem has no prompts to measure.
+        stuck = [*check_world(parts, questions[0].problem, dry_run)] if parts.env.acts else []
         yield from stuck or check_prompt_budget(config, parts, questions, model.tokenizer, dry_run)
-        yield from check_own_rows(config, parts, first, model, dry_run)
+        yield from check_own_rows(config, parts, questions[0], model, dry_run)
     yield from thought_findings(config, parts, questions, model.tokenizer)
 
 

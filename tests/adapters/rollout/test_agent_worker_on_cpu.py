@@ -1,6 +1,7 @@
 """Our worker between verl's and the agent loops, and how late its event loop is."""
 
 import asyncio
+import inspect
 import re
 import subprocess
 import sys
@@ -173,3 +174,11 @@ def test_the_metrics_are_those_of_all_workers(monkeypatch: pytest.MonkeyPatch):
         "rltf/worker/loop_lag_s/max": 0.3,
     }
     assert lag_metrics([]) == lag_metrics([Lags()]) == {}
+
+
+def test_verl_still_puts_rows_where_a_worker_shares_them():
+    plain = actor_class(AgentLoopWorkerTQ)
+    store = inspect.getsource(plain._agent_loop_postprocess)
+    assert "fields=list_of_dict_to_tensordict(fields)," in store
+    both = store + inspect.getsource(plain._run_prompt)
+    assert both.count("tq.") == both.count("await tq.async_kv_") == 4

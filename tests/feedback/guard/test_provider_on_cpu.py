@@ -362,3 +362,8 @@ def test_settings_name_their_own_block(guard: dict[str, Any], key: str) -> None:
 def test_golden_prompt() -> None:
     (message,) = verdict_messages(TEMPLATE, leak_texts(asked(), HIDDEN))
     assert message["content"] == GOLDEN.read_text("utf-8").removesuffix("\n")
+
+
+def test_the_wrapper_is_transparent():
+    guard = GuardedProvider(ScriptedProvider("Look at the first row again."))
+    assert (guard.name, guard.sees_reference, guard.constant) == ("scripted", False, False)

@@ -1,6 +1,7 @@
 """`rltf env list` and `env show` of every preset."""
 
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 
@@ -37,11 +38,17 @@ def test_a_preset_that_needs_something_names_it(name: str) -> None:
 
 
 def test_an_installed_packages_environment_is_listed_and_shown(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = "rltf_verl.envs.binary_matrix.env:BinaryMatrix"
-    monkeypatch.setattr(registry, "installed", lambda block: {"chess": where})
+    info = tmp_path / "chess_rltf-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: chess-rltf\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[rltf_verl.env]\nchess = chess_rltf:Chess\n")
+    code = "from rltf_verl.envs.binary_matrix.env import BinaryMatrix as Chess\n"
+    (tmp_path / "chess_rltf.py").write_text(code)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(registry, "installed", registry.installed.__wrapped__)  # without its cache
     listed = ran("env", "list").stdout
     assert "rltf.env.name=chess" in listed
-    assert where in listed
+    assert "chess_rltf:Chess" in listed
     assert "`level=hint`" in ran("env", "show", "chess").stdout

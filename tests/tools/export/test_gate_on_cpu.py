@@ -339,3 +339,12 @@ def test_answers_are_compared_by_the_likelihood_of_their_own_tokens() -> None:
     questions = [*((text, order) for order in orders), ("1", ["0", "0"])]  # a tie is wrong
     wanted = [*(k == best for k in range(3)), False]
     assert right_answers(model, tokenizer, questions) == wanted
+
+
+@pytest.mark.usefixtures("public")
+def test_a_log_that_is_cut_is_refused(run: Path, tmp_path: Path, validate: Validate) -> None:
+    rise(validate)
+    (last,) = (run / "episodes").glob(f"{STEP:08d}.val.*")
+    last.write_bytes(last.read_bytes()[: -last.stat().st_size // 4])
+    refusal = refusal_of(rltf("export", "--gate", run, tmp_path / "own"))
+    assert "at the checkpoint lacks 8 of 32 verdicts" in refusal

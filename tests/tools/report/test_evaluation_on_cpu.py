@@ -5,6 +5,7 @@ from math import comb, sqrt
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -133,3 +134,15 @@ def test_tables_and_picture(tmp_path) -> None:
     nothing = evaluate([episode(0, "?", stop="ungraded")])
     plot({"a": results, "b": nothing}, tmp_path / "p.png")
     assert (tmp_path / "p.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    rng, held = np.random.default_rng(1), []
+    for _ in range(60):
+        p = rng.beta(2, 3, 50)
+        records = [
+            episode(i, RIGHT if rng.random() < p[i] else "1") for i in range(50) for _ in range(3)
+        ]
+        standing = evaluate(records).numbers["turn_1/standing"]
+        held.append(standing.low <= 0.4 <= standing.high)
+    assert 51 <= sum(held) <= 60, "57 expected"

@@ -155,6 +155,9 @@ def test_weights_that_are_not_finite_are_refused_in_any_file(
     monkeypatch.setattr(PreTrainedModel, "save_pretrained", whole)
     state = lora_policy().state_dict()
     name = next(name for name in reversed(state) if name.endswith(where))
+    healthy = saved(tmp_path / "healthy", state, lora_alpha=8)
+    assert "next: vllm serve" in run(healthy, tmp_path / "own")
+    assert len(list((tmp_path / "own").glob("*.safetensors"))) == shards
     state[name].view(-1)[0] = torch.inf
     words = run(saved(tmp_path / "run", state, lora_alpha=8), tmp_path / "models/own")
     module = name.removeprefix("base_model.model.").partition(".lora_")[0]
