@@ -40,7 +40,9 @@ def draw(lines: list[Line], out: Path) -> None:
         panel.set(title=title, xlabel="step", ylim=(0, 1))
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("first answers that are right, held out")
-    panels[1].legend(fontsize=8, loc="lower right")
+    # Below the panels: a curve may be anywhere in them.
+    lines, names = panels[1].get_legend_handles_labels()
+    figure.legend(lines, names, fontsize=8, loc="outside lower center", ncols=6)
     figure.savefig(out, dpi=120)
 
 

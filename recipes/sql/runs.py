@@ -4,7 +4,8 @@
     python recipes/sql/runs.py --table     # writes the README's table
 
 A finished run is a line of results.jsonl next to this file and is not made again; a second process
-with the same folder takes the runs that the first one has not begun.
+with the same folder takes the runs that the first one has not begun. The third run of RLTF-SD is
+that of `make sql`.
 """
 
 from __future__ import annotations
