@@ -11,6 +11,7 @@ import random
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import islice
 from typing import Annotated, Any
 
 from query_repair import repair
@@ -44,6 +45,10 @@ MOST_DRAWS = 10_000
 """Questions that are thrown away in search of a new one."""
 MOST_ROWS = 60
 """Of a reference result."""
+MOST_ENDS = 8
+"""Places where a query in prose may end that are tried, for each beginning."""
+MOST_CANDIDATES = 50
+"""Queries of one feedback text that are tried."""
 
 
 class TextToSql(Env):
@@ -132,12 +137,15 @@ class TextToSql(Env):
         return " ".join(filter(None, said))
 
     def candidates(self, problem: Problem, text: str, attempt: str) -> list[Candidate]:
-        """Every query in a text."""
-        found = find_query(text)
-        if found is None or found in attempt:
-            return []
-        start = text.index(found)
-        return [Candidate(start, start + len(found), f"```sql\n{found}\n```")]
+        """Every query in a text, up to each place where it may end."""
+        spans = (
+            (begun.start(), end) for begun in _BEGIN.finditer(text) for end in ends(text, begun)
+        )
+        return [
+            Candidate(start, end, f"```sql\n{text[start:end]}\n```")
+            for start, end in islice(spans, MOST_CANDIDATES)
+            if text[start:end] not in attempt
+        ]
 
     def subset(self, problem: Problem) -> str:
         """Training's trades, or those that it never sees."""
@@ -150,7 +158,15 @@ _PROSE = re.compile(
     r"(?=;|`|\*\*|\n\s*\n|\Z)",
     re.DOTALL,
 )
+_BEGIN = re.compile(r"\b(?:SELECT|WITH)\b", re.IGNORECASE)
+# A mark, a line, a sentence, or a word that goes on in prose.
+_END = re.compile(r"[;`\"”]|\n|\.(?=\s|\Z)|\s(?:instead|without|and|to|so|because)\b|\*\*|\Z")
 _ANY_CASE = re.compile(_PROSE.pattern, re.DOTALL | re.IGNORECASE)
+
+
+def ends(text: str, begun: re.Match[str]) -> list[int]:
+    """Where a query may end that begins there."""
+    return [mark.start() for mark in islice(_END.finditer(text, begun.end()), MOST_ENDS)]
 
 
 def find_query(text: str) -> str | None:

@@ -19,6 +19,7 @@ import pytest
 from rltf_verl.data.questions import QuestionRow
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import LEVELS
+from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.objectives.method import Method
 from rltf_verl.types import Attempt, Episode, Grade, Problem, Turn
 from tests.recipes.composing import program, rltf_of
@@ -123,6 +124,21 @@ def test_the_query_is_found_in_blocks_and_in_prose(text: str, query: str | None)
 )
 def test_equal_results_are_right(problem: Problem, query: str, right: bool) -> None:
     assert ENV.grade(problem, f"```sql\n{query}\n```").correct is right
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("The correct query should be {}.", True),
+        ('You should have written "{}" instead of "SELECT 1". Sort it too.', True),
+        ("Write this:\n```sql\n{}\n```\nIt counts them.", True),
+        ("The answer:\n{}\n\nThink of York.", True),
+        ("SELECT 1 is no answer. " * 40 + "SELECT the names, and count them.", False),
+    ],
+)
+def test_feedback_that_states_the_query_is_a_leak(text: str, told: bool) -> None:
+    said = text.format(BY_CITY.reference)
+    assert bool(find_leaks(ENV, BY_CITY, said, "SELECT 2")) == told
 
 
 def test_what_is_copied_from_the_database_of_the_prompt_is_wrong() -> None:
