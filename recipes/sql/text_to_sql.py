@@ -144,7 +144,6 @@ class TextToSql(Env):
         return [
             Candidate(start, end, f"```sql\n{text[start:end]}\n```")
             for start, end in islice(spans, MOST_CANDIDATES)
-            if text[start:end] not in attempt
         ]
 
     def subset(self, problem: Problem) -> str:

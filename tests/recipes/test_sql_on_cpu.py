@@ -133,12 +133,13 @@ def test_equal_results_are_right(problem: Problem, query: str, right: bool) -> N
         ('You should have written "{}" instead of "SELECT 1". Sort it too.', True),
         ("Write this:\n```sql\n{}\n```\nIt counts them.", True),
         ("The answer:\n{}\n\nThink of York.", True),
+        ("Leave LIMIT out: {}", True),
         ("SELECT 1 is no answer. " * 40 + "SELECT the names, and count them.", False),
     ],
 )
 def test_feedback_that_states_the_query_is_a_leak(text: str, told: bool) -> None:
     said = text.format(BY_CITY.reference)
-    assert bool(find_leaks(ENV, BY_CITY, said, "SELECT 2")) == told
+    assert bool(find_leaks(ENV, BY_CITY, said, f"{BY_CITY.reference} LIMIT 1")) == told
 
 
 def test_what_is_copied_from_the_database_of_the_prompt_is_wrong() -> None:
