@@ -48,6 +48,8 @@ class Task:
     """Overrides of this package's runs."""
     hardware: str = "cpu"
     """Preset of verl's runs; TRL computes in bf16 where it does."""
+    rows_at_once: int = 0
+    """Whose activations TRL has in memory at once; 0: all. verl bounds them by tokens."""
     lora_rank: int = 0
     """And alpha, of an adapter on all linear layers; 0: all weights are trained."""
 
@@ -130,6 +132,7 @@ TASKS = {
         betas=(0.5, 0.95),
         top_k=0,
         teacher=("", ""),
+        rows_at_once=4,
         lora_rank=32,
         ours=(
             "rltf/env=own",

@@ -33,8 +33,11 @@ TEACHER = {
 
 def race_settings(task: Task) -> dict[str, Any]:
     """As verl's and the task's."""
+    rows = task.problems * task.answers
+    at_once = task.rows_at_once or rows
     return {
-        "per_device_train_batch_size": task.problems * task.answers,
+        "per_device_train_batch_size": at_once,
+        "gradient_accumulation_steps": rows // at_once,
         "num_generations": task.answers,
         "max_completion_length": task.answer_tokens,
         "learning_rate": task.rate,
