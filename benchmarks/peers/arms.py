@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.peers.problems import Files
-from benchmarks.peers.tasks import STEPS, Task
+from benchmarks.peers.tasks import Task
 
 HERE = Path(__file__).resolve().parent
 
@@ -129,7 +129,7 @@ def shared(task: Task) -> list[str]:
         f"{optim}.betas=[{task.betas[0]},{task.betas[1]}]",
         f"{optim}.weight_decay=0.01",
         "trainer.logger=[file]",
-        f"trainer.total_training_steps={STEPS}",
+        f"trainer.total_training_steps={task.steps}",
         "trainer.val_before_train=false",
         "trainer.test_freq=-1",
         "trainer.save_freq=-1",

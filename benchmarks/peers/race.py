@@ -18,11 +18,8 @@ from typing import Any
 
 from benchmarks.peers.arms import ARMS, trl_command, verl_overrides
 from benchmarks.peers.problems import Files
-from benchmarks.peers.tasks import STEPS, Task
+from benchmarks.peers.tasks import Task
 from benchmarks.trainer_runs import Tick, end, followed, launch, start
-
-WARM_UP = 4
-"""First steps of a run, which are not counted."""
 
 Metrics = Mapping[str, Any]
 
@@ -58,26 +55,27 @@ def run(
     finally:
         end(process)
         shutil.rmtree(ray_dir, ignore_errors=True)
-    if process.returncode or len(ticks) < STEPS:
+    if process.returncode or len(ticks) < task.steps:
         raise SystemExit(f"{key} failed:\n{(folder / 'log.txt').read_text()[-3000:]}")
     lines = (folder / "metrics.jsonl").read_text().splitlines()
-    return costs(ticks, [json.loads(line)["data"] for line in lines])
+    return costs(ticks, [json.loads(line)["data"] for line in lines], task.warm_up)
 
 
-def costs(ticks: Sequence[Tick], steps: Sequence[Metrics]) -> dict[str, float]:
+def costs(ticks: Sequence[Tick], steps: Sequence[Metrics], warm_up: int) -> dict[str, float]:
     """A run's means over its steps after the warm-up.
 
     Args:
         ticks: the clocks at the end of each step.
         steps: the metrics of each step.
+        warm_up: first steps that are not counted.
     """
     at = {
         "wall_s": [tick.wall for tick in ticks],
         "cpu_s": [sum(tick.clocks.values()) for tick in ticks],
     }
-    num = len(ticks) - WARM_UP
-    means = {name: (clock[-1] - clock[WARM_UP - 1]) / num for name, clock in at.items()}
-    tokens = fmean(trained_tokens(step) for step in steps[WARM_UP:])
+    num = len(ticks) - warm_up
+    means = {name: (clock[-1] - clock[warm_up - 1]) / num for name, clock in at.items()}
+    tokens = fmean(trained_tokens(step) for step in steps[warm_up:])
     means["tokens"] = tokens
     means["token_cpu_ms"] = 1000 * means["cpu_s"] / tokens
     means["memory_gb"] = max(tick.memory for tick in ticks) / 2**30

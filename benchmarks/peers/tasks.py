@@ -18,8 +18,6 @@ PRETRAINED = ROOT / "recipes" / "pretrained"
 SQL = ROOT / "recipes" / "sql"
 HOUSE = 31
 """Any: nothing is learnt from a race."""
-STEPS = 10
-"""Of a run."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +46,10 @@ class Task:
     """Overrides of this package's runs."""
     hardware: str = "cpu"
     """Preset of verl's runs; TRL computes in bf16 where it does."""
+    steps: int = 10
+    """Of a run."""
+    warm_up: int = 4
+    """First steps, which are not counted."""
     rows_at_once: int = 0
     """Whose activations TRL has in memory at once; 0: all. verl bounds them by tokens."""
     lora_rank: int = 0
@@ -132,6 +134,8 @@ TASKS = {
         betas=(0.5, 0.95),
         top_k=0,
         teacher=("", ""),
+        steps=3,
+        warm_up=1,
         rows_at_once=4,
         lora_rank=32,
         ours=(

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 
 from benchmarks.peers.problems import read, scores
-from benchmarks.peers.tasks import STEPS, TASKS, Task
+from benchmarks.peers.tasks import TASKS, Task
 from rltf_verl.types import Problem
 
 TEACHER = {
@@ -179,7 +179,7 @@ def main() -> None:
     torch.set_num_threads(1)
     task = replace(TASKS[args.task], hardware=args.hardware, policy=args.policy)
     problems = read(args.train)
-    settings = {**race_settings(task), "max_steps": STEPS, "seed": args.seed}
+    settings = {**race_settings(task), "max_steps": task.steps, "seed": args.seed}
     with tempfile.TemporaryDirectory() as folder:
         if args.trainer == "grpo":
             trainer = grpo(folder, task, problems, **settings)

@@ -15,6 +15,7 @@ from rltf_verl.feedback.guard.find import find_leaks
 from rltf_verl.feedback.judge_prompt import as_text
 from rltf_verl.feedback.judge_provider import JudgeProvider
 from rltf_verl.tools.feedback.attempts import as_asked, request_about
+from rltf_verl.tools.feedback.verdicts import only_praises
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Trial:
     """Breaches of the required form, e.g. `no_marker`."""
     leak: str = ""
     """The leak guard's verdict on the feedback; empty without a leak."""
+    praise: bool = False
+    """It calls the attempt, which is wrong, right."""
     seconds: float = 0.0
     tokens: tuple[int, int] = (0, 0)
     """Tokens of the prompt and of the reply."""
@@ -75,6 +78,7 @@ async def _try(provider: JudgeProvider, request: FeedbackRequest) -> Trial:
         feedback=parsed.text,
         noted=parsed.noted,
         leak=leaks[0].verdict(parsed.text) if leaks else "",
+        praise=only_praises(parsed.text),
         seconds=time.monotonic() - start,
         tokens=tokens,
         cost=0.0 if reply.cached else provider.settings.price.of(*tokens),

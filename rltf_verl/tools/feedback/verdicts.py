@@ -138,7 +138,7 @@ PRAISE = _words("correct right perfect flawless excellent accepted done good nic
 FILLER = _words(
     "that this it which everything s is was your the final previous last answer attempt solution"
     " response reply result output code program number value looks seems you re are were got yes"
-    " all well now entirely completely absolutely indeed exactly quite job work"
+    " all well now entirely completely absolutely indeed exactly quite job work student query"
 )
 """A sentence of these and a word of `PRAISE` praises, and does nothing else."""
 _BLAME = (
@@ -486,6 +486,11 @@ def _new_numbers(one: CheckedAttempt) -> set[Fraction]:
 def _praises(sentence: str) -> bool:
     words = _words(sentence)
     return bool(words & PRAISE) and words <= PRAISE | FILLER
+
+
+def only_praises(text: str) -> bool:
+    """Praise, without a word of blame."""
+    return any(map(_praises, _SENTENCES.split(text))) and not _blamed(text)
 
 
 def _blamed(text: str) -> bool:

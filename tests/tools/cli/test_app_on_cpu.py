@@ -162,6 +162,10 @@ def test_try_with_real_attempts_from_an_episode_log(server: JudgeServer, tmp_pat
     result = ran("feedback", "try", *endpoint(server), "--log", tmp_path)
     assert "so 1" in result.stdout
     assert "GIVES THE ANSWER AWAY (answer: 0 1 / 1 2" in result.stdout
+    assert "wrong attempts 1; replies that give the answer away 1, that call" in result.stdout
+    server.reply = lambda body: "Critique: The student's attempt is correct. It is well written."
+    result = ran("feedback", "try", *endpoint(server), "--log", tmp_path)
+    assert "CALLS A WRONG ATTEMPT RIGHT" in result.stdout
     (tmp_path / "none").mkdir()
     ran("feedback", "try", *endpoint(server), "--log", tmp_path, "--env", OWN)
     for words, part in (

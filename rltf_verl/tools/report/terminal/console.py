@@ -271,6 +271,7 @@ def show_trials(trials: Sequence[Mapping[str, Any]]) -> None:
                 out.print(Text(f"— {part} —", "bold"))
                 out.print(Text(printable(trial[part]), style), soft_wrap=True)
         leak = f"GIVES THE ANSWER AWAY ({trial['leak']})" if trial["leak"] else "no leak found"
+        leak = "CALLS A WRONG ATTEMPT RIGHT" if trial["praise"] else leak
         leak = "no feedback" if trial["error"] else leak
         noted = f", noted: {', '.join(trial['noted'])}" if trial["noted"] else ""
         prompt_tokens, reply_tokens = trial["tokens"]
@@ -278,5 +279,11 @@ def show_trials(trials: Sequence[Mapping[str, Any]]) -> None:
             f"{trial['seconds']:.2f} s · {prompt_tokens} + {reply_tokens} tokens · cost"
             f" {trial['cost']:.6f}"
         )
-        style = "red" if trial["leak"] or trial["error"] else "green"
+        style = "red" if trial["leak"] or trial["praise"] or trial["error"] else "green"
         out.print(Text(f"{leak}{noted} · {spent}", style), soft_wrap=True)
+    told, praised, failed = (sum(bool(t[of]) for t in trials) for of in ("leak", "praise", "error"))
+    out.print(
+        f"wrong attempts {len(trials)}; replies that give the answer away {told}, that call"
+        f" the attempt right {praised}, without feedback {failed}",
+        soft_wrap=True,
+    )
