@@ -94,8 +94,8 @@ FEWER = ("gold, 16", "gold, 64")
 TODAY = ("sd, rate × 0.6", "raft, rate × 0.6")
 """As long updates as the older lines have, in commits that measure pass@k."""
 HALF = "sd, half the rate"
-"""Where six turns are trained, 2e-4 lost the policy on one of two houses; on dates an update had
-1.2e-4.
+"""Where six turns are trained, 2e-4 lost the policy on one of two houses (RAFT: of three); on dates
+an update had 1.2e-4.
 """
 RATIOS = ("sd, ppo", "sd, cispo")
 """Ratio of the policy to itself with the feedback, clipped as either does."""

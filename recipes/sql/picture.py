@@ -41,8 +41,9 @@ def draw(lines: list[Line], out: Path) -> None:
         panel.grid(alpha=0.3)
     panels[0].set_ylabel("first answers that are right, held out")
     # Below the panels: a curve may be anywhere in them.
-    lines, names = panels[1].get_legend_handles_labels()
-    figure.legend(lines, names, fontsize=8, loc="outside lower center", ncols=6)
+    figure.legend(
+        *panels[1].get_legend_handles_labels(), fontsize=8, loc="outside lower center", ncols=6
+    )
     figure.savefig(out, dpi=120)
 
 

@@ -45,10 +45,8 @@ MOST_DRAWS = 10_000
 """Questions that are thrown away in search of a new one."""
 MOST_ROWS = 60
 """Of a reference result."""
-MOST_ENDS = 8
-"""Places where a query in prose may end that are tried, for each beginning."""
-MOST_CANDIDATES = 50
-"""Queries of one feedback text that are tried."""
+MOST_BEGINNINGS, MOST_ENDS = 30, 20
+"""Places of a feedback text where a query may begin, the last ones, and where each may end."""
 
 
 class TextToSql(Env):
@@ -138,12 +136,10 @@ class TextToSql(Env):
 
     def candidates(self, problem: Problem, text: str, attempt: str) -> list[Candidate]:
         """Every query in a text, up to each place where it may end."""
-        spans = (
-            (begun.start(), end) for begun in _BEGIN.finditer(text) for end in ends(text, begun)
-        )
         return [
-            Candidate(start, end, f"```sql\n{text[start:end]}\n```")
-            for start, end in islice(spans, MOST_CANDIDATES)
+            Candidate(begun.start(), end, f"```sql\n{text[begun.start() : end]}\n```")
+            for begun in [*_BEGIN.finditer(text)][-MOST_BEGINNINGS:]
+            for end in ends(text, begun)
         ]
 
     def subset(self, problem: Problem) -> str:

@@ -134,6 +134,12 @@ def test_equal_results_are_right(problem: Problem, query: str, right: bool) -> N
         ("Write this:\n```sql\n{}\n```\nIt counts them.", True),
         ("The answer:\n{}\n\nThink of York.", True),
         ("Leave LIMIT out: {}", True),
+        ("The SELECT clause is not right. " * 40 + "Write {}", True),
+        (
+            "```sql\nSELECT\n  sales\n.\nquantity\n\nFROM sales\nJOIN customers\n"
+            "ON sales.customer_id\n= customers.customer_id\nWHERE\n customers.city\n=\n'York'\n```",
+            True,
+        ),
         ("SELECT 1 is no answer. " * 40 + "SELECT the names, and count them.", False),
     ],
 )
