@@ -167,10 +167,11 @@ Part = tuple[str, str, Sequence[int], Sequence[str]]
 GRID: Sequence[Part] = (
     ("prompt", "zero", HOUSES, ("no training",)),
     ("critique", "zero", FEW, (HALF, "raft", FEWER[0], "sd")),
-    ("critique", "zero", FEW, ("grpo", "sft", "fm", "gold", FEWER[1])),
     ("date", "zero", HOUSES, (*CORE, AGAIN)),
+    ("date", "zero", FEW, (FOREIGN, TODAY[0], *RATIOS)),
     ("date", "zero", FEW, (*OTHERS, EQUAL, GRPO_ON_TURNS, "sd second_turn, full rate")),
-    ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate", *FEWER, FOREIGN, *TODAY, *RATIOS)),
+    ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate", *FEWER, TODAY[1])),
+    ("critique", "zero", FEW, ("grpo", "sft", "fm", "gold", FEWER[1])),
     ("date", "zero", FEW[:2], (EIGHT, f"{EIGHT}, full rate")),
     ("form", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", HOUSES, (*IMITATING, EQUAL_AGAIN, SD_AGAIN, EQUAL_SD)),
