@@ -24,7 +24,7 @@ from ability import ability, passes, questions
 from training import Study, lines_of, measured
 
 from rltf_verl.envs import make_env
-from rltf_verl.jsonl import append_lines
+from rltf_verl.jsonl import append_lines, read_lines
 
 HERE = Path(__file__).resolve().parent
 RESULTS = HERE / "results.jsonl"
@@ -91,8 +91,13 @@ OTHERS = {
 ARMS = CORE | OTHERS
 FEWER = ("gold, 16", "gold, 64")
 """So many right answers, again and again, in the place of sixteen new ones a step."""
-TODAY = ("sd, rate × 0.6", "raft, rate × 0.6")
-"""As long updates as the older lines have, in commits that measure pass@k."""
+TODAY = {"sd, rate × 0.6": 1.2e-4, "fm, rate × 0.6": 2.4e-4, "raft, rate × 0.6": 1.2e-4}
+"""Rates with as long updates as the older lines have, in commits that measure the last policy."""
+RETRIES = {"own": "policy", "again": "correctness"}
+"""Part of a line -> feedback of each of `ROUNDS` retries: a critique that the last policy writes
+itself, or only whether it is right.
+"""
+ROUNDS = 3
 HALF = "sd, half the rate"
 """Where six turns are trained, 2e-4 lost the policy on one of two houses (RAFT: of three); on dates
 an update had 1.2e-4.
@@ -151,7 +156,7 @@ LIKE = {
         fewer: Like("gold", (f"data.train_max_samples={n}", f"trainer.total_epochs={256 // n}"))
         for n, fewer in zip((16, 64), FEWER, strict=True)
     },
-    **{name: Like(name.partition(",")[0], rate=1.2e-4) for name in TODAY},
+    **{name: Like(name.partition(",")[0], rate=rate) for name, rate in TODAY.items()},
     HALF: Like("sd", rate=1e-4),
     **{
         name: Like(
@@ -168,9 +173,9 @@ GRID: Sequence[Part] = (
     ("prompt", "zero", HOUSES, ("no training",)),
     ("critique", "zero", FEW, (HALF, "raft", FEWER[0], "sd")),
     ("date", "zero", HOUSES, (*CORE, AGAIN)),
-    ("date", "zero", FEW, (FOREIGN, TODAY[0], *RATIOS)),
+    ("date", "zero", FEW, (FOREIGN, *TODAY, *RATIOS)),
     ("date", "zero", FEW, (*OTHERS, EQUAL, GRPO_ON_TURNS, "sd second_turn, full rate")),
-    ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate", *FEWER, TODAY[1])),
+    ("date", "zero", FEW, (f"{GRPO_ON_TURNS}, full rate", *FEWER)),
     ("critique", "zero", FEW, ("grpo", "sft", "fm", "gold", FEWER[1])),
     ("date", "zero", FEW[:2], (EIGHT, f"{EIGHT}, full rate")),
     ("form", "zero", FEW, (*IMITATING, "sd second_turn")),
@@ -365,8 +370,22 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
         env = make_env(f"{HERE / 'house_style.py'}:HouseStyle", family=family)
         line["ability"] = ability(last)
         line["pass_at"] = passes(last, study.data(family, run.house) / "test.parquet", env)
+        if run.arm in TODAY:
+            line |= {part: retried(study, run, last, folder / part) for part in RETRIES}
         shutil.rmtree(folder / "checkpoints")
     return line
+
+
+def retried(study: Study, run: Run, model: Path, folder: Path) -> list[float]:
+    """Shares of the held-out answers that are right: the first ones, and after each retry."""
+    words = [
+        *(f"rltf/feedback={RETRIES[folder.name]}", "trainer.val_only=true"),
+        *(f"rltf.episode.horizon={ROUNDS + 1}", "rltf.episode.val_feedback_every=1"),
+    ]
+    study.play(folder, model, "date", run.house, run.seed, words)
+    (point,) = read_lines(folder / "metrics.jsonl")
+    turns = ("1/acc", *(f"{n + 2}/standing" for n in range(ROUNDS)))
+    return [round(point["data"][f"rltf_val/rltf/house_style/turn_{n}"], 4) for n in turns]
 
 
 def keeps(run: Run) -> bool:
