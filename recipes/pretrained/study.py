@@ -106,6 +106,8 @@ RATIOS = ("sd, ppo", "sd, cispo")
 """Ratio of the policy to itself with the feedback, clipped as either does."""
 FOREIGN = "gold, another author"
 """Right answers behind a sentence that the policy would not say."""
+PRESETS = ("sd, weight 0.1", "sft, weight 0.1")
+"""The presets' weight, and as long updates as the older lines have."""
 NULL, AGAIN = "sft", "sft, another seed"
 """Their difference is noise."""
 EQUAL, EQUAL_SD = "sft, as sd", "sd, as sft"
@@ -157,6 +159,7 @@ LIKE = {
         for n, fewer in zip((16, 64), FEWER, strict=True)
     },
     **{name: Like(name.partition(",")[0], rate=rate) for name, rate in TODAY.items()},
+    **{name: Like(name.partition(",")[0], weight=0.1, rate=1.2e-4) for name in PRESETS},
     HALF: Like("sd", rate=1e-4),
     **{
         name: Like(
@@ -180,7 +183,7 @@ GRID: Sequence[Part] = (
     ("date", "zero", FEW[:2], (EIGHT, f"{EIGHT}, full rate")),
     ("form", "zero", FEW, (*IMITATING, "sd second_turn")),
     ("fault", "zero", HOUSES, (*IMITATING, EQUAL_AGAIN, SD_AGAIN, EQUAL_SD)),
-    ("fault", "zero", FEW, ("sd second_turn",)),
+    ("fault", "zero", FEW, (*PRESETS, "sd second_turn")),
     ("tag", "zero", HOUSES[:3], IMITATING),
     ("sign", "zero", HOUSES[:3], IMITATING),
     ("seldom", "zero", FEW, ("sft", "sd", "fm", "fm shuffled", "fm of examples")),
