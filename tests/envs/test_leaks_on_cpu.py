@@ -279,6 +279,7 @@ def test_a_text_that_is_too_long_to_be_read_is_withheld() -> None:
         *("hundred ", " ", "no ", "not ", "RD", ": ", "is ", "3 steps ", "1 ", "(1,1)", "(1,1) "),
         *(
             "row 1 ",
+            "1,",
             "one ",
             "1st ",
             "\\frac{",

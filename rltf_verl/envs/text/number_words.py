@@ -18,25 +18,32 @@ _VALUE = {word: i for i, word in enumerate(_SMALL)} | {
     word: 10 * i for i, word in enumerate(_TENS, start=2)
 }
 
+_SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
+
 _UNIT = "|".join(_SMALL[1:10])
 # `seventeen` before `seven`: an alternation takes the first word that fits.
 _LONGEST_FIRST = "|".join(sorted(_SMALL, key=len, reverse=True))
+_AND = r"\s{1,3}(?:and\s{1,3})?"
 # `forty`, `forty-two`, `seven`
 _BELOW_100 = rf"(?:(?:{'|'.join(_TENS)})(?:[\s-]{{1,3}}(?:{_UNIT})\b)?|{_LONGEST_FIRST})"
-# `a hundred and two`
-_BELOW_1000 = (
-    rf"(?:(?:{_UNIT}|a)\s{{1,3}}hundred(?:\s{{1,3}}(?:and\s{{1,3}})?{_BELOW_100})?|{_BELOW_100})"
-)
+# `a hundred and two`, `twelve hundred`
+_COUNT = rf"(?:(?:{_LONGEST_FIRST}|a)\s{{1,3}}hundred(?:{_AND}{_BELOW_100})?|{_BELOW_100})"
+_BELOW_MILLION = rf"(?:(?:{_COUNT}|a)\s{{1,3}}thousand(?:,?{_AND}{_COUNT})?|{_COUNT})"
+# `two million, three hundred thousand and one`
 NUMBER_WORDS = re.compile(
-    rf"\b(?:(?:{_BELOW_1000}|a)\s{{1,3}}thousand(?:,?\s{{1,3}}(?:and\s{{1,3}})?{_BELOW_1000})?"
-    rf"|{_BELOW_1000}|(?P<ordinal>{'|'.join(_ORDINALS)}))\b",
+    rf"\b(?:(?:(?:{_COUNT}|a)\s{{1,3}}million(?:,?{_AND}{_BELOW_MILLION})?|{_BELOW_MILLION})"
+    rf"(?:\s{{1,3}}point(?:\s{{1,3}}(?:zero|{_UNIT}))+)?"
+    rf"|(?P<ordinal>{'|'.join(_ORDINALS)})"
+    rf"|(?P<digits>\d[\d,]{{0,15}}(?:\.\d{{1,15}})?)\s{{1,3}}(?P<scale>{'|'.join(_SCALES)}))\b",
     re.IGNORECASE | re.ASCII,
 )
-"""A number below a million, or `first` to `ninth`."""
+"""A number below a billion, `first` to `ninth`, or `2.5 million`."""
 LATEX_FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]+)\}\s*\{([^{}]+)\}")
 # Sign; `1,234.5` or `.5`; what it is divided by; per cent.
 _NUMBER = re.compile(
-    r"([+-]?)\s*(\d[\d,]*(?:\.\d*)?|\.\d+)\s*(?:/\s*(\d[\d,]*(?:\.\d*)?))?\s*(%)?", re.ASCII
+    r"(\+|-|(?:minus|negative)\s)?\s*(\d[\d,]*(?:\.\d*)?|\.\d+)"
+    r"\s*(?:/\s*(\d[\d,]*(?:\.\d*)?))?\s*(%)?",
+    re.ASCII | re.IGNORECASE,
 )
 
 
@@ -45,15 +52,19 @@ def in_digits(words: re.Match[str]) -> str:
     if ordinal := words["ordinal"]:
         nth = _ORDINALS.index(ordinal.lower()) + 1
         return f"{nth}{_ENDINGS.get(nth, 'th')}"
+    if digits := words["digits"]:
+        return str(_fraction(digits) * _SCALES[words["scale"].lower()])
+    whole, _, decimals = re.sub(r"[\s,-]+", " ", words[0].lower()).partition(" point ")
     total = part = 0
-    for word in re.split(r"[\s,-]+", words[0].lower()):
+    for word in whole.split():
         if word == "hundred":
             part = 100 * max(part, 1)
-        elif word == "thousand":
-            total, part = 1000 * max(part, 1), 0
+        elif word in _SCALES:
+            total, part = total + _SCALES[word] * max(part, 1), 0
         else:
             part += _VALUE.get(word, 0)  # `a` and `and` have no value
-    return str(total + part)
+    point = "." if decimals else ""
+    return f"{total + part}{point}{''.join(str(_VALUE[word]) for word in decimals.split())}"
 
 
 def spell_digits(text: str) -> str:
@@ -61,6 +72,8 @@ def spell_digits(text: str) -> str:
 
     >>> spell_digits("the second row is forty-two, not two thousand and one")
     'the 2nd row is 42, not 2001'
+    >>> spell_digits("three point five, twelve hundred, a million and two, 2.5 million")
+    '3.5, 1200, 1000002, 2500000'
     """
     return NUMBER_WORDS.sub(in_digits, text)
 
@@ -78,7 +91,7 @@ def as_number(text: str) -> Fraction | None:
     sign, above, below, percent = number.groups()
     # 0 below the line counts as 1: any text may come here, and must not raise.
     value = _fraction(above) / (_fraction(below or "1") or 1) / (100 if percent else 1)
-    return -value if sign == "-" else value
+    return value if sign in (None, "+") else -value
 
 
 def _fraction(digits: str) -> Fraction:
