@@ -98,9 +98,8 @@ RETRIES = {"own": "policy", "again": "correctness"}
 itself, or only whether it is right.
 """
 ROUNDS = 3
-HALF = "sd, half the rate"
-"""Where six turns are trained, 2e-4 lost the policy on one of two houses (RAFT: of three); on dates
-an update had 1.2e-4.
+HALVES = ("sd, half the rate", "raft, half the rate")
+"""Where six turns are trained, 2e-4 loses the policy on some houses; on dates an update had 1.2e-4.
 """
 RATIOS = ("sd, ppo", "sd, cispo")
 """Ratio of the policy to itself with the feedback, clipped as either does."""
@@ -160,7 +159,7 @@ LIKE = {
     },
     **{name: Like(name.partition(",")[0], rate=rate) for name, rate in TODAY.items()},
     **{name: Like(name.partition(",")[0], weight=0.1, rate=1.2e-4) for name in PRESETS},
-    HALF: Like("sd", rate=1e-4),
+    **{name: Like(name.partition(",")[0], rate=1e-4) for name in HALVES},
     **{
         name: Like(
             "sd", ("rltf.distill.reference=sampler", f"rltf.distill.loss={name[4:]}"), rate=1.2e-4
@@ -174,7 +173,7 @@ IMITATING = ("sft", EQUAL, "raft", "sd")
 Part = tuple[str, str, Sequence[int], Sequence[str]]
 GRID: Sequence[Part] = (
     ("prompt", "zero", HOUSES, ("no training",)),
-    ("critique", "zero", FEW, (HALF, "raft", FEWER[0], "sd")),
+    ("critique", "zero", FEW, (*HALVES, FEWER[0], "raft", "sd")),
     ("date", "zero", HOUSES, (*CORE, AGAIN)),
     ("date", "zero", FEW, (FOREIGN, *TODAY, *RATIOS)),
     ("date", "zero", FEW, (*OTHERS, EQUAL, GRPO_ON_TURNS, "sd second_turn, full rate")),

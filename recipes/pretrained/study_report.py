@@ -30,7 +30,7 @@ from study import (
     EQUAL_AGAIN,
     EQUAL_SD,
     FEWER,
-    HALF,
+    HALVES,
     LIKE,
     NULL,
     SD_AGAIN,
@@ -188,7 +188,7 @@ def counted(values: Sequence[float]) -> str:
 def exchange(lines: Sequence[Line]) -> Iterator[str]:
     """What each arm had bought half of the way: dates, and recipes/sql."""
     tasks: dict[str, dict[str, list[list[Point]]]] = {}
-    for (of, name), arm in product(BOUGHT.items(), (*CORE, *FEWER, HALF)):
+    for (of, name), arm in product(BOUGHT.items(), (*CORE, *FEWER, *HALVES)):
         runs = [*map(of_dates, runs_of(lines, *of, arm).values())]
         tasks.setdefault(name, {}).update({arm: runs} if runs else {})
     for line in lines_of(SQL):

@@ -32,7 +32,7 @@ _QUOTED = re.compile(
 )
 # `the answer is exactly`, `result:`, `total =`, `it should be`, `the right label is`, `Expected:`,
 # `not 5 but`, `change 5 to`, `→`
-_NAMES = r"(?:answer|result|solution|value|total|sum|outcome|option|choice)s?\b"
+_NAMES = r"(?:answer|result|solution|root|value|total|sum|outcome|option|choice)s?\b"
 _ANNOUNCED = re.compile(
     rf"(?:\b{_NAMES}[^.\n:=]{{0,40}}?"
     r"(?:\bis\b|\bare\b|\bequals\b|\bbe\b|:|=)"

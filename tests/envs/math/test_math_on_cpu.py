@@ -261,6 +261,7 @@ def test_explanations(reference: str, answer: str, location: str, hint: str) -> 
         ("-3", "It should be negative three.", True),
         ("3", "It should be minus three.", False),
         ("3.5", "The sum is three point five.", True),
+        ("1, 2", "The roots are one and two.", True),
         ("1,200", "That is twelve hundred metres.", True),
         ("2500000", "The town has 2.5 million inhabitants.", True),
         ("2500001", "It is two million, five hundred thousand and one.", True),
