@@ -18,6 +18,10 @@ _VALUE = {word: i for i, word in enumerate(_SMALL)} | {
     word: 10 * i for i, word in enumerate(_TENS, start=2)
 }
 
+# `hal` with `f` or `ves`: half, halves.
+_PARTS = {"hal": 2, "quarter": 4, "tenth": 10} | {
+    word: i for i, word in enumerate(_ORDINALS[2:], start=3)
+}
 _SCALES = {"thousand": 10**3, "million": 10**6, "billion": 10**9}
 
 _UNIT = "|".join(_SMALL[1:10])
@@ -29,20 +33,23 @@ _BELOW_100 = rf"(?:(?:{'|'.join(_TENS)})(?:[\s-]{{1,3}}(?:{_UNIT})\b)?|{_LONGEST
 # `a hundred and two`, `twelve hundred`
 _COUNT = rf"(?:(?:{_LONGEST_FIRST}|a)\s{{1,3}}hundred(?:{_AND}{_BELOW_100})?|{_BELOW_100})"
 _BELOW_MILLION = rf"(?:(?:{_COUNT}|a)\s{{1,3}}thousand(?:,?{_AND}{_COUNT})?|{_COUNT})"
+# `a third`, `2 thirds`, but no `row 2 third column`
+_ABOVE = rf"{_LONGEST_FIRST}|a|\d{{1,15}}(?=[\s-]\w{{1,9}}s\b)"
 # `two million, three hundred thousand and one`
 NUMBER_WORDS = re.compile(
-    rf"\b(?:(?:(?:{_COUNT}|a)\s{{1,3}}million(?:,?{_AND}{_BELOW_MILLION})?|{_BELOW_MILLION})"
+    rf"\b(?:(?P<above>{_ABOVE})[\s-](?P<part>{'|'.join(_PARTS)})(?:f|ves|s)?"
+    rf"|(?:(?:{_COUNT}|a)\s{{1,3}}million(?:,?{_AND}{_BELOW_MILLION})?|{_BELOW_MILLION})"
     rf"(?:\s{{1,3}}point(?:\s{{1,3}}(?:zero|{_UNIT}))+)?"
     rf"|(?P<ordinal>{'|'.join(_ORDINALS)})"
     rf"|(?P<digits>\d[\d,]{{0,15}}(?:\.\d{{1,15}})?)\s{{1,3}}(?P<scale>{'|'.join(_SCALES)}))\b",
     re.IGNORECASE | re.ASCII,
 )
-"""A number below a billion, `first` to `ninth`, or `2.5 million`."""
+"""A number below a billion, `first` to `ninth`, `two thirds` or `2.5 million`."""
 LATEX_FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]+)\}\s*\{([^{}]+)\}")
 # Sign; `1,234.5` or `.5`; what it is divided by; per cent.
 _NUMBER = re.compile(
-    r"(\+|-|(?:minus|negative)\s)?\s*(\d[\d,]*(?:\.\d*)?|\.\d+)"
-    r"\s*(?:/\s*(\d[\d,]*(?:\.\d*)?))?\s*(%)?",
+    r"(?P<sign>\+|-|(?:minus|negative)\s)?\s*(?P<above>\d[\d,]*(?:\.\d*)?|\.\d+)"
+    r"\s*(?:(?:/|over)\s*(?P<below>\d[\d,]*(?:\.\d*)?))?\s*(?P<percent>%)?",
     re.ASCII | re.IGNORECASE,
 )
 
@@ -52,6 +59,9 @@ def in_digits(words: re.Match[str]) -> str:
     if ordinal := words["ordinal"]:
         nth = _ORDINALS.index(ordinal.lower()) + 1
         return f"{nth}{_ENDINGS.get(nth, 'th')}"
+    if part := words["part"]:
+        above = spell_digits(words["above"].lower())
+        return f"{1 if above == 'a' else above}/{_PARTS[part.lower()]}"
     if digits := words["digits"]:
         return str(_fraction(digits) * _SCALES[words["scale"].lower()])
     whole, _, decimals = re.sub(r"[\s,-]+", " ", words[0].lower()).partition(" point ")
@@ -72,8 +82,8 @@ def spell_digits(text: str) -> str:
 
     >>> spell_digits("the second row is forty-two, not two thousand and one")
     'the 2nd row is 42, not 2001'
-    >>> spell_digits("three point five, twelve hundred, a million and two, 2.5 million")
-    '3.5, 1200, 1000002, 2500000'
+    >>> spell_digits("three point five, twelve hundred, a million and two, 2.5 million, a third")
+    '3.5, 1200, 1000002, 2500000, 1/3'
     """
     return NUMBER_WORDS.sub(in_digits, text)
 
@@ -86,12 +96,10 @@ def as_number(text: str) -> Fraction | None:
     """
     plain = LATEX_FRACTION.sub(r"\1/\2", text.strip().strip("$").rstrip(".").strip())
     number = _NUMBER.fullmatch(spell_digits(plain).strip())
-    if number is None:
+    if number is None or not (divisor := _fraction(number["below"] or "1")):
         return None
-    sign, above, below, percent = number.groups()
-    # 0 below the line counts as 1: any text may come here, and must not raise.
-    value = _fraction(above) / (_fraction(below or "1") or 1) / (100 if percent else 1)
-    return value if sign in (None, "+") else -value
+    value = _fraction(number["above"]) / divisor / (100 if number["percent"] else 1)
+    return value if number["sign"] in (None, "+") else -value
 
 
 def _fraction(digits: str) -> Fraction:

@@ -142,13 +142,10 @@ def _strip(text: str, start: int, end: int) -> Span:
     return start, end
 
 
-# `hal` with `f` or `ves`: half, halves.
-_PARTS = {"hal": 2, "third": 3, "quarter": 4, "fourth": 4, "fifth": 5, "seventh": 7, "eighth": 8}
-# `1,234.5`, `minus 3`, `- 3`, `3/4`, `3 over 4`, `2 thirds`
+# `1,234.5`, `minus 3`, `- 3`, `3/4`, `3 over 4`
 _NUMBER = re.compile(
-    r"(?<![\w.,^/])(?P<minus>(?:minus|negative)\s|-\s?)?(?P<above>\d{1,3}(?:,\d{3}){1,9}|\d{1,40})"
-    r"(?P<point>\.\d{1,40})?(?:\s?(?:/|over)\s?(?P<below>\d{1,40})"
-    rf"|[\s-](?P<part>{'|'.join(_PARTS)})(?:f|ves|s)?(?![\w-]))?(?![\w^]|[.,/]\d)",
+    r"(?<![\w.,^/])(?:(?:minus|negative)\s|-\s?)?(?:\d{1,3}(?:,\d{3}){1,9}|\d{1,40})"
+    r"(?:\.\d{1,40})?(?:\s?(?:/|over)\s?\d{1,40})?(?![\w^]|[.,/]\d)",
     re.ASCII | re.IGNORECASE,
 )
 _LATEX_NUMBER = re.compile(rf"(?:-\s?)?{LATEX_FRACTION.pattern}")
@@ -201,10 +198,9 @@ def numbers_in(text: str) -> frozenset[Fraction]:
 
 def _numbers(text: str) -> Iterator[tuple[Fraction, Span]]:
     """Each number in digits, and its span."""
-    for pattern, value_of in ((_NUMBER, _value), (_LATEX_NUMBER, lambda m: as_number(m[0]))):
+    for pattern in (_NUMBER, _LATEX_NUMBER):
         for match in pattern.finditer(text):
-            value = value_of(match)
-            if value is not None:
+            if (value := as_number(match[0])) is not None:
                 yield value, match.span()
 
 
@@ -218,11 +214,3 @@ def undressed(reference: str) -> str:
     plain = _DRESS.sub("", reference).strip()
     number = _UNIT.sub("", plain)
     return number if as_number(number) is not None else _WRAPPED.sub(r"\1", plain).strip()
-
-
-def _value(number: re.Match[str]) -> Fraction | None:
-    below = Fraction(number["below"] or _PARTS.get((number["part"] or "").lower(), 1))
-    above = Fraction(number["above"].replace(",", "") + (number["point"] or ""))
-    if not below:
-        return None
-    return (-above if number["minus"] else above) / below
