@@ -37,19 +37,21 @@ _BELOW_MILLION = rf"(?:(?:{_COUNT}|a)\s{{1,3}}thousand(?:,?{_AND}{_COUNT})?|{_CO
 _ABOVE = rf"{_LONGEST_FIRST}|a|\d{{1,15}}(?=[\s-]\w{{1,9}}s\b)"
 # `two million, three hundred thousand and one`
 NUMBER_WORDS = re.compile(
-    rf"\b(?:(?P<above>{_ABOVE})[\s-](?P<part>{'|'.join(_PARTS)})(?:f|ves|s)?"
+    rf"\b(?:(?:(?P<whole>{_COUNT}|\d{{1,15}})\sand\s)?"
+    rf"(?P<above>{_ABOVE})[\s-](?P<part>{'|'.join(_PARTS)})(?:f|ves|s)?"
     rf"|(?:(?:{_COUNT}|a)\s{{1,3}}million(?:,?{_AND}{_BELOW_MILLION})?|{_BELOW_MILLION})"
     rf"(?:\s{{1,3}}point(?:\s{{1,3}}(?:zero|{_UNIT}))+)?"
     rf"|(?P<ordinal>{'|'.join(_ORDINALS)})"
     rf"|(?P<digits>\d[\d,]{{0,15}}(?:\.\d{{1,15}})?)\s{{1,3}}(?P<scale>{'|'.join(_SCALES)}))\b",
     re.IGNORECASE | re.ASCII,
 )
-"""A number below a billion, `first` to `ninth`, `two thirds` or `2.5 million`."""
+"""A number below a billion, `first` to `ninth`, `two and a half` or `2.5 million`."""
 LATEX_FRACTION = re.compile(r"\\[dt]?frac\s*\{([^{}]+)\}\s*\{([^{}]+)\}")
-# Sign; `1,234.5` or `.5`; what it is divided by; per cent.
+# Sign; `2` of `2 1/2`; `1,234.5` or `.5`; what it is divided by; per cent.
 _NUMBER = re.compile(
-    r"(?P<sign>\+|-|(?:minus|negative)\s)?\s*(?P<above>\d[\d,]*(?:\.\d*)?|\.\d+)"
-    r"\s*(?:(?:/|over)\s*(?P<below>\d[\d,]*(?:\.\d*)?))?\s*(?P<percent>%)?",
+    r"(?P<sign>\+|-|(?:minus|negative)\s)?\s*(?:(?P<whole>\d{1,15})\s+(?=\d+\s*/))?"
+    r"(?P<above>\d[\d,]*(?:\.\d*)?|\.\d+)\s*(?:(?:/|over)\s*(?P<below>\d[\d,]*(?:\.\d*)?))?"
+    r"\s*(?P<percent>%)?",
     re.ASCII | re.IGNORECASE,
 )
 
@@ -60,8 +62,8 @@ def in_digits(words: re.Match[str]) -> str:
         nth = _ORDINALS.index(ordinal.lower()) + 1
         return f"{nth}{_ENDINGS.get(nth, 'th')}"
     if part := words["part"]:
-        above = spell_digits(words["above"].lower())
-        return f"{1 if above == 'a' else above}/{_PARTS[part.lower()]}"
+        whole, above = (spell_digits(words[name] or "") for name in ("whole", "above"))
+        return f"{whole} {above}/{_PARTS[part.lower()]}".strip().lower().replace("a", "1")
     if digits := words["digits"]:
         return str(_fraction(digits) * _SCALES[words["scale"].lower()])
     whole, _, decimals = re.sub(r"[\s,-]+", " ", words[0].lower()).partition(" point ")
@@ -94,11 +96,12 @@ def as_number(text: str) -> Fraction | None:
     >>> as_number(r"\\frac{1}{2}") == as_number("50%") == as_number("0.5")
     True
     """
-    plain = LATEX_FRACTION.sub(r"\1/\2", text.strip().strip("$").rstrip(".").strip())
+    plain = LATEX_FRACTION.sub(r" \1/\2", text.strip().strip("$").rstrip(".").strip())
     number = _NUMBER.fullmatch(spell_digits(plain).strip())
     if number is None or not (divisor := _fraction(number["below"] or "1")):
         return None
-    value = _fraction(number["above"]) / divisor / (100 if number["percent"] else 1)
+    value = _fraction(number["whole"] or "0") + _fraction(number["above"]) / divisor
+    value /= 100 if number["percent"] else 1
     return value if number["sign"] in (None, "+") else -value
 
 

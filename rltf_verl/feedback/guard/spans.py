@@ -142,10 +142,10 @@ def _strip(text: str, start: int, end: int) -> Span:
     return start, end
 
 
-# `1,234.5`, `minus 3`, `- 3`, `3/4`, `3 over 4`
+# `1,234.5`, `minus 3`, `- 3`, `3/4`, `3 over 4`, `2 1/2`
 _NUMBER = re.compile(
-    r"(?<![\w.,^/])(?:(?:minus|negative)\s|-\s?)?(?:\d{1,3}(?:,\d{3}){1,9}|\d{1,40})"
-    r"(?:\.\d{1,40})?(?:\s?(?:/|over)\s?\d{1,40})?(?![\w^]|[.,/]\d)",
+    r"(?<![\w.,^/])(?:(?:minus|negative)\s|-\s?)?(?:\d{1,15}\s(?=\d{1,15}/))?"
+    r"(?:\d{1,3}(?:,\d{3}){1,9}|\d{1,40})(?:\.\d{1,40})?(?:\s?(?:/|over)\s?\d{1,40})?(?![\w^]|[.,/]\d)",
     re.ASCII | re.IGNORECASE,
 )
 _LATEX_NUMBER = re.compile(rf"(?:-\s?)?{LATEX_FRACTION.pattern}")
