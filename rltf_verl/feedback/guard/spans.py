@@ -145,10 +145,11 @@ def _strip(text: str, start: int, end: int) -> Span:
 # `1,234.5`, `minus 3`, `- 3`, `3/4`, `3 over 4`, `2 1/2`
 _NUMBER = re.compile(
     r"(?<![\w.,^/])(?:(?:minus|negative)\s|-\s?)?(?:\d{1,15}\s(?=\d{1,15}/))?"
-    r"(?:\d{1,3}(?:,\d{3}){1,9}|\d{1,40})(?:\.\d{1,40})?(?:\s?(?:/|over)\s?\d{1,40})?(?![\w^]|[.,/]\d)",
+    r"(?:\d{1,3}(?:,\d{3}){1,9}|\d{1,40})(?:\.\d{1,40})?(?:\s?(?:/|over)\s?\d{1,40})?"
+    r"(?![\w^]|[.,/]\d)",
     re.ASCII | re.IGNORECASE,
 )
-_LATEX_NUMBER = re.compile(rf"(?:-\s?)?{LATEX_FRACTION.pattern}")
+_LATEX_NUMBER = re.compile(rf"(?:-\s?)?(?:\d{{1,15}}\s?)?{LATEX_FRACTION.pattern}")
 # `step 2`, `line (3)`: this number says where.
 _PLACES = r"\b(?:step|line|part|equation|case|row|question|problem|point|item|hint|section)s?\s*\(?"
 _PLACE = re.compile(rf"{_PLACES}$", re.IGNORECASE)

@@ -265,6 +265,7 @@ def test_explanations(reference: str, answer: str, location: str, hint: str) -> 
         ("2/3", "It is 2 thirds of that.", True),
         ("2.5", "It should be two and a half.", True),
         ("5/2", "Write 2 1/2 there.", True),
+        ("1/2", "You took $2\\frac{1}{2}$ of it.", False),
         ("5/2", "Write $2\\frac{1}{2}$ there.", True),
         ("2\\frac{1}{2}", "It is not 10.5 there.", False),
         ("2/3", "See row 2 third column.", False),
