@@ -34,12 +34,13 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
-from rltf_verl.runlog.health import ACC, SECOND
+from rltf_verl.runlog.health import ACC
 from rltf_verl.tools.data.build import build_parquet
 
 HERE = Path(__file__).resolve().parent
 METHODS = ("grpo", "sd")
 PROBLEMS_PER_STEP, EPISODES_PER_PROBLEM = 24, 2
+SECOND = "rltf/turn_2/standing"
 FIRST_TURN = re.compile(r"val-core/.*/acc/mean@1")
 
 SETTINGS = [

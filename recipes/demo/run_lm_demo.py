@@ -26,10 +26,10 @@ import torch
 from lm_table import HEADINGS, NAMES, rows
 from rich.console import Console
 from rich.table import Table
-from run_demo import Run, launch, play
+from run_demo import SECOND, Run, launch, play
 from sizing import FORMATS, Job, choose, device_here, free_memory, time_steps
 
-from rltf_verl.runlog.health import RULES, SECOND, Watch
+from rltf_verl.runlog.health import RULES, Watch
 
 PRETRAINED = Path(__file__).resolve().parents[1] / "pretrained"
 SCRIPT = PRETRAINED / "pretrained.sh"

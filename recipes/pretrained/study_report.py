@@ -1,7 +1,7 @@
 """The tables of the study's pages and their picture: `python recipes/pretrained/study_report.py`.
 
 A table stands between `<!-- table: NAME -->` and `<!-- end -->`. Those of results.jsonl are named
-`task; start`, `pairs; task`, `exchange` and `chosen`; an interval is Student's over houses:
+`task; start`, `pairs; task`, `exchange`, `chosen` and `last`; an interval is Student's over houses:
 it covers how houses differ and the noise of a run, not other tasks or models. `law`, `unseen` and
 `control` are those of the other programs.
 """
@@ -33,6 +33,7 @@ from study import (
     HALVES,
     LIKE,
     NULL,
+    RETRIES,
     SD_AGAIN,
     choice,
     choosing_run,
@@ -207,6 +208,26 @@ def chosen(lines: Sequence[Line]) -> Iterator[str]:
     return pivot("arm", cells)
 
 
+def last(lines: Sequence[Line]) -> Iterator[str]:
+    """What the last policies of `dates` can do, an arm a row."""
+    cells: dict[tuple[str, str], list[float]] = {}
+    for arm in (*ARMS, *LIKE):
+        for line in runs_of(lines, "date", "zero", arm).values():
+            found = {f"pass@{k}": share for k, share in line.get("pass_at", {}).items()}
+            found |= line.get("ability", {})
+            found |= {f"retries, {part}": gain(line[part]) for part in RETRIES if part in line}
+            for name, value in found.items():
+                cells.setdefault((arm, name), []).append(value)
+    return pivot(
+        "arm", {of: [f"{mean_of(values)} ({len(values)})"] for of, values in cells.items()}
+    )
+
+
+def gain(shares: Sequence[float]) -> float:
+    """From the first answers to those after the last retry."""
+    return shares[-1] - shares[0]
+
+
 def rows_of(name: str, lines: Sequence[Line]) -> Iterator[str]:
     """Of a table of the pages."""
     kind, *of = name.split("; ")
@@ -216,7 +237,8 @@ def rows_of(name: str, lines: Sequence[Line]) -> Iterator[str]:
         return others[kind](lines_of(unseen_runs.RESULTS))
     if kind == "pairs":
         return pairs(lines, *of)
-    return table(lines, kind, *of) if of else (chosen if kind == "chosen" else exchange)(lines)
+    alone = {"chosen": chosen, "exchange": exchange, "last": last}
+    return table(lines, kind, *of) if of else alone[kind](lines)
 
 
 def with_tables(page: str, lines: Sequence[Line]) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import math
+import re
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -63,8 +64,8 @@ the feedback."""
 THINKS = 0.2
 """Thoughts' share of the first answers: below, the model does not think."""
 LOST, HAD, LOST_T = 1 / 3, 0.2, 4.0
-"""Below a third of the best step, which was at least 0.2, by four standard errors of a step: the
-best of many noisy steps is always above the present one."""
+"""Below a third of the best step, which was at least 0.2, by four of its standard errors: the best
+of many noisy steps is always above the present one."""
 OUT_OF_SCALE = 10.0
 """Mean |advantage|: scores in [0, 1] give at most 1, standardised ones hardly more."""
 LEAN = 0.5
@@ -75,7 +76,9 @@ CLEAR = 3
 WINDOW = 10
 """Steps of a mean of thoughts."""
 
-ACC, FORMAT, SECOND = "rltf/turn_1/acc", "rltf/turn_1/format", "rltf/turn_2/standing"
+ACC, FORMAT, LAST = "rltf/turn_1/acc", "rltf/turn_1/format", "standing"
+"""The last is that after the last turn, see `Watch.look`."""
+_STANDING = re.compile(r"rltf/turn_(\d+)/standing")
 ATTEMPT = "rltf/attempt/adv_abs"
 TOKENS, THOUGHTS, EPISTEMIC = (
     "rltf/turn_1/tokens",
@@ -96,7 +99,7 @@ class Seen:
     live: bool = False
     """A step with at most `LIVE` dead groups."""
     best: Mapping[str, float] = field(default_factory=dict)
-    """The best step of `ACC`, `FORMAT` and `SECOND`."""
+    """The best step of `ACC`, `FORMAT` and `LAST`."""
     first: Mapping[str, float] = field(default_factory=dict)
     """Means of the first `WINDOW` steps in a row."""
 
@@ -197,8 +200,7 @@ def lost(name: str) -> Callable[[Steps], bool | None]:
         now, best = steps.now.get(name), steps.seen.best.get(name, 0.0)
         if now is None:
             return None
-        # the largest error that a share of so many episodes can have
-        error = math.sqrt(0.25 / steps.now.get("rltf/session/total", math.inf))
+        error = math.sqrt(best * (1 - best) / steps.now.get("rltf/session/total", math.inf))
         return best > max(HAD, now / LOST, now + LOST_T * error)
 
     return holds
@@ -259,8 +261,8 @@ RULES = (
         steps=3,
     ),
     _warning(
-        "second answers lost",
-        lost(SECOND),
+        "last answers lost",
+        lost(LAST),
         f"answers after feedback were right and no longer are: lower the learning rate, {RESUME}",
         steps=3,
     ),
@@ -403,7 +405,9 @@ class Watch:
         if step == self.step:
             return []
         self.step = step
-        self._recent.append(dict(metrics))
+        turns = {int(m[1]): n for n in metrics if (m := _STANDING.fullmatch(n))}
+        last = {LAST: metrics[turns[max(turns)]]} if turns else {}
+        self._recent.append({**metrics, **last})
         steps = Steps(tuple(self._recent), self.seen)
         # before this step is part of what was seen: it is compared with earlier ones
         changes = [self._judge_rule(rule, rule.when(steps)) for rule in self.rules]
@@ -445,7 +449,7 @@ def seen_with(recent: Sequence[Metrics], seen: Seen) -> Seen:
     peak = {
         n: max(now, seen.best.get(n, 0.0))
         for n, now in recent[-1].items()
-        if n in (ACC, FORMAT, SECOND)
+        if n in (ACC, FORMAT, LAST)
     }
     return Seen(live, {**seen.best, **peak}, first)
 

@@ -125,7 +125,7 @@ def test_a_run_of_sixteen_steps_whose_second_answers_were_lost_says_so(caplog):
         step |= dict.fromkeys(("rltf/turn_2/standing", "rltf/turn_2/corrected"), share)
         step["rltf/attempt/adv_abs"] = 0.1 * (share > 0)
         numbers = log_changes(watch, k, step, resume="go back before step {}".format)
-    assert watch.firing == {"second answers lost": 7, "all groups dead": 8, "feedback unused": 16}
+    assert watch.firing == {"last answers lost": 7, "all groups dead": 8, "feedback unused": 16}
     assert numbers == {"rltf/warnings": 3.0}
     assert "go back before step 4" in caplog.messages[0], "the last good step"
 
@@ -134,7 +134,7 @@ def test_a_run_of_sixteen_steps_whose_second_answers_were_lost_says_so(caplog):
     ("name", "metric"),
     [
         ("first answers lost", "rltf/turn_1/acc"),
-        ("second answers lost", "rltf/turn_2/standing"),
+        ("last answers lost", "rltf/turn_2/standing"),
         ("policy lost", "rltf/turn_1/format"),
     ],
 )
@@ -148,7 +148,14 @@ def test_what_was_there_and_is_below_a_third_of_its_best_for_three_steps_is_lost
     assert fired(0.9, 0.0, 0.0, 0.3, 0.9, 0.0, 0.0, 0.9) == [], "for two steps"
     assert fired(0.19, *[0.0] * 9) == [], "never there"
     assert fired(0.5, *[0.1] * 9, num=16) == [], "8 of 16, then 2: four standard errors are 8"
+    assert fired(11 / 32, *[0.0] * 3, num=32) == [(4, name, True)]
+    assert fired(0.15, 10 / 32, *[0.0] * 9, num=32) == [], "the best of many steps with a seventh"
     assert fired(*[0.0] * 9, 0.5, 0.9) == [], "a cold start"
+
+
+def test_of_many_turns_the_last_counts():
+    steps = [{"rltf/turn_2/standing": 0.1, "rltf/turn_10/standing": s} for s in (0.9, 0, 0, 0)]
+    assert played(*steps) == [(4, "last answers lost", True)]
 
 
 def test_noise_is_no_fall():
