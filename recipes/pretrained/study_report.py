@@ -73,6 +73,7 @@ PANELS = {
 """Task and start -> title in the picture."""
 PAIRS = {
     "date": (("raft", NULL), (AGAIN, NULL)),
+    "critique": ((HALVES[1], FEWER[0]), (HALVES[1], HALVES[0]), (HALVES[0], FEWER[0])),
     "fault": (
         (EQUAL_SD, "raft"),
         (EQUAL_SD, NULL),
