@@ -13,7 +13,6 @@ from contextlib import suppress
 from functools import cache, cached_property, partial
 from typing import Any
 
-from verl.tools.schemas import OpenAIFunctionToolSchema
 from verl.utils.fs import copy_to_local
 from verl.utils.model import get_generation_config
 from verl.utils.tokenizer.continuous_token import ContinuousTokenBuilder
@@ -183,6 +182,8 @@ class VerlPolicy:
 
     async def read_calls(self, ids: tuple[int, ...]) -> Calls:
         """The calls that verl's parser finds (`rollout.multi_turn.format`)."""
+        from verl.tools.schemas import OpenAIFunctionToolSchema
+
         tools = [OpenAIFunctionToolSchema.model_validate(tool) for tool in self._tools or ()]
         content, calls = await self._parser.extract_tool_calls(list(ids), tools)
         read = tuple((call.name, call.arguments) for call in calls)
@@ -252,8 +253,10 @@ class VerlPolicy:
         """Plain text as an answer, ended by the end token, cut off at
         `data.max_response_length`.
         """
-        tokenizer = _plain_text_tokenizer(self._tokenizer)
-        ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True)["input_ids"]
+        tokenizer, added = self._tokenizer, self._tokenizer.added_tokens_decoder.values()
+        if split := any(token.special and str(token) in text for token in added):
+            tokenizer = _plain_text_tokenizer(tokenizer)
+        ids = tokenizer(text, add_special_tokens=False, split_special_tokens=split)["input_ids"]
         end = self._chat_form.end_of_turn[-1:] or (tokenizer.eos_token_id,)
         return tuple([*ids, *end][: self.response_budget])
 

@@ -84,6 +84,7 @@ async def test_episodes_encode_at_the_same_time(tokenizer):
     async def answer():
         for _ in range(20):
             await policy.encode_answer("<2>1=0" * 50)
+            await policy.encode_answer("1=0" * 50)
             await asyncio.sleep(0)
 
     prompts = (policy.encode(long) for _ in range(60))
