@@ -33,6 +33,7 @@ from study import (
     HALVES,
     LIKE,
     NULL,
+    PRESETS,
     RETRIES,
     SD_AGAIN,
     choice,
@@ -81,6 +82,8 @@ PAIRS = {
         (SD_AGAIN, EQUAL_AGAIN),
         (f"sd & {SD_AGAIN}", f"{EQUAL} & {EQUAL_AGAIN}"),
         (EQUAL_AGAIN, EQUAL),
+        PRESETS,
+        (PRESETS[0], "raft"),
     ),
 }
 """Task -> arms that are compared beside SD's row; `&` is the mean of two seeds."""
