@@ -64,8 +64,8 @@ the feedback."""
 THINKS = 0.2
 """Thoughts' share of the first answers: below, the model does not think."""
 LOST, HAD, LOST_T = 1 / 3, 0.2, 4.0
-"""Below a third of the best step, which was at least 0.2, by four of its standard errors: the best
-of many noisy steps is always above the present one."""
+"""Below a third of the best step, which was at least 0.2, by four standard errors of a step: the
+best of many noisy steps is always above the present one."""
 OUT_OF_SCALE = 10.0
 """Mean |advantage|: scores in [0, 1] give at most 1, standardised ones hardly more."""
 LEAN = 0.5
@@ -200,7 +200,9 @@ def lost(name: str) -> Callable[[Steps], bool | None]:
         now, best = steps.now.get(name), steps.seen.best.get(name, 0.0)
         if now is None:
             return None
-        error = math.sqrt(best * (1 - best) / steps.now.get("rltf/session/total", math.inf))
+        # the largest error of any share between the two: a best step of 1.0 proves little of few
+        share = min(best, 0.5)
+        error = math.sqrt(share * (1 - share) / steps.now.get("rltf/session/total", math.inf))
         return best > max(HAD, now / LOST, now + LOST_T * error)
 
     return holds

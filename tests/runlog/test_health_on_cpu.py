@@ -148,6 +148,8 @@ def test_what_was_there_and_is_below_a_third_of_its_best_for_three_steps_is_lost
     assert fired(0.9, 0.0, 0.0, 0.3, 0.9, 0.0, 0.0, 0.9) == [], "for two steps"
     assert fired(0.19, *[0.0] * 9) == [], "never there"
     assert fired(0.5, *[0.1] * 9, num=16) == [], "8 of 16, then 2: four standard errors are 8"
+    assert fired(1.0, *[0.25] * 9, num=4) == [], "4 of 4, then 1"
+    assert fired(1.0 + 1e-12, 0.0, 0.0, 0.0) == [(4, name, True)], "a mean that was rounded up"
     assert fired(11 / 32, *[0.0] * 3, num=32) == [(4, name, True)]
     assert fired(0.15, 10 / 32, *[0.0] * 9, num=32) == [], "the best of many steps with a seventh"
     assert fired(*[0.0] * 9, 0.5, 0.9) == [], "a cold start"
