@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from itertools import chain, product
 from pathlib import Path
@@ -58,6 +58,8 @@ class Arm:
     """Where its rate is chosen, from `zero` right first answers or from some (`mixed`): without
     one GRPO learns at no rate.
     """
+    task: str = "date"
+    """The same, of `GRID`."""
 
 
 CORE = {
@@ -88,7 +90,15 @@ OTHERS = {
         )
     ),
 }
-ARMS = CORE | OTHERS
+SIXTEEN = ("data.train_max_samples=16", "trainer.total_epochs=16")
+OF_CRITIQUES = {
+    "raft, chosen there": replace(CORE["raft"], task="critique"),
+    "sd, chosen there": replace(CORE["sd"], task="critique"),
+    "gold, 16, chosen there": Arm((*CORE["gold"].words, *SIXTEEN), task="critique"),
+    "sft, chosen there": replace(CORE["sft"], task="critique"),
+}
+"""Arms whose rate and weight are chosen on critiques."""
+ARMS = CORE | OTHERS | OF_CRITIQUES
 FEWER = ("gold, 16", "gold, 64")
 """So many right answers, again and again, in the place of sixteen new ones a step."""
 TODAY = {"sd, rate × 0.6": 1.2e-4, "fm, rate × 0.6": 2.4e-4, "raft, rate × 0.6": 1.2e-4}
@@ -277,7 +287,7 @@ def best_of(tried: Mapping[float, float], usual: float) -> float:
 def choosing_run(arm: str) -> Run | None:
     """The next run of an arm's choice; None: it has been made."""
     of = ARMS[arm]
-    run = partial(Run, arm, of.start, seed=0)
+    run = partial(Run, arm, of.start, seed=0, task=of.task)
     rate = next_value(scores(arm, CHOOSING[0], "rate"), RATES, 2.0)
     if rate is not None:
         return run(house=CHOOSING[0], rate=rate, weight=of.usual)
