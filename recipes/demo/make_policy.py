@@ -21,6 +21,7 @@ import torch
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_tokenizers
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from rltf_verl.envs.base import FeedbackLevel
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.prompts import render
 from rltf_verl.types import Grade, Problem
@@ -80,7 +81,11 @@ Example: TypeAlias = tuple[list[dict[str, str]], str]
 """Messages, and the answer to them."""
 
 
-def examples(seed: int) -> Iterator[Example]:
+FORMS: dict[FeedbackLevel, str] = {"full": "compact_guide", "hint": "compact"}
+"""Feedback -> the prompt with it; a direction says nothing without the answer."""
+
+
+def examples(seed: int, level: FeedbackLevel = "full") -> Iterator[Example]:
     """Endless (messages, answer) pairs: a random first answer, or feedback applied to an answer."""
     rng, env = random.Random(seed), BinaryMatrix(style="compact", n_min=N, n_max=N)
     pool = env.build(seed, num_train=2000, num_test=0).train
@@ -89,10 +94,12 @@ def examples(seed: int) -> Iterator[Example]:
         if rng.random() < 0.25:
             yield [{"role": "user", "content": env.prompt(problem)}], _answer(_random_grid(rng))
         else:
-            yield _revision(rng, env, problem)
+            yield _revision(rng, env, problem, level)
 
 
-def _revision(rng: random.Random, env: BinaryMatrix, problem: Problem) -> Example:
+def _revision(
+    rng: random.Random, env: BinaryMatrix, problem: Problem, level: FeedbackLevel
+) -> Example:
     """Feedback towards a *random* target, so that nothing of the task is in it."""
     target, given = _random_grid(rng), _random_grid(rng)
     keep = rng.random()
@@ -102,10 +109,9 @@ def _revision(rng: random.Random, env: BinaryMatrix, problem: Problem) -> Exampl
     ]
     pretended = replace(problem, data={**problem.data, "solution": target})
     attempt = _answer(given)
-    feedback = env.explain(pretended, attempt, Grade(given == target, True), "full")
-    text = render(
-        "revise/compact_guide", question=env.prompt(problem), attempt=attempt, feedback=feedback
-    )
+    feedback = env.explain(pretended, attempt, Grade(given == target, True), level)
+    form = f"revise/{FORMS[level]}"
+    text = render(form, question=env.prompt(problem), attempt=attempt, feedback=feedback)
     return [{"role": "user", "content": text}], _answer(target)
 
 
