@@ -31,14 +31,14 @@ sys.path.append(str(PRETRAINED))
 from training import Study, curve, lines_of, make_runs, mean_and_each, pivot  # noqa: E402  (in the folder above)
 
 RESULTS = HERE / "matrices.jsonl"
-SEEDS, TUNING_SEED, RATES = (1, 2, 3, 4), 9, (2e-4, 5e-4, 1e-3)
-STEPS, TEST_EVERY, HORIZON = 60, 15, 6
-ONE_TURN = ("rltf/method=grpo_single", "actor_rollout_ref.rollout.n=8")
-"""Eight problems, as many answers a step as four episodes of two turns."""
+SEEDS, TUNING_SEED, RATES = (1, 2, 3, 4), 9, (1e-4, 2e-4, 4e-4)
+STEPS, TEST_EVERY, HORIZON = 100, 20, 6
+ONE_TURN = ("rltf/method=grpo_single", "data.train_batch_size=8", "actor_rollout_ref.rollout.n=8")
+"""As many answers a step as sixteen problems with two episodes of two turns."""
 GOLD = (
     *("rltf/method=grpo_single", "rltf.attempt.weight=0", "actor_rollout_ref.rollout.n=1"),
     f"+rltf.objectives.gold={PRETRAINED / 'gold_answers.py'}:GoldAnswers",
-    *(r"+rltf.gold.lines=['\boxed{{{}}}']", "data.train_batch_size=16"),
+    r"+rltf.gold.lines=['\boxed{{{}}}']",
 )
 ARMS = {
     "grpo": ONE_TURN,
@@ -100,7 +100,7 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
     words = [
         *("rltf/env=binary_matrix", "rltf.env.style=compact", "rltf/hardware=cpu"),
         *("rltf/feedback=verifier", "rltf.feedback.level=hint", "rltf.episode.revise=compact"),
-        *("data.train_batch_size=8", "actor_rollout_ref.rollout.n=4"),
+        *("data.train_batch_size=16", "actor_rollout_ref.rollout.n=2"),
         *ARMS[run.arm],
         f"actor_rollout_ref.model.path={policy}",
         *("data.max_prompt_length=64", "data.max_response_length=20"),

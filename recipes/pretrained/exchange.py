@@ -25,6 +25,10 @@ class Point(NamedTuple):
     gold: float
 
 
+Runs = Mapping[str, Sequence[list[Point]]]
+"""Arm -> its runs."""
+
+
 def of_dates(line: Line) -> list[Point]:
     """A run of study.py: of two turns but for GRPO, 32 first answers a step."""
     points, (arm, _, few) = line["curve"], line["arm"].partition(", ")
@@ -64,23 +68,33 @@ def reached(points: Sequence[Point], goal: float) -> Point | None:
     return None
 
 
+def halfway(runs: Runs) -> tuple[float, dict[str, list[Point]]]:
+    """First answers right half of the way between the start and the best arm's end; arm -> those of
+    its runs that got there.
+    """
+    starts = [run[0].right for of in runs.values() for run in of]
+    best = max(statistics.fmean(run[-1].right for run in of) for of in runs.values())
+    goal = (statistics.fmean(starts) + best) / 2
+    there = {
+        arm: [point for run in of if (point := reached(run, goal))] for arm, of in runs.items()
+    }
+    return goal, there
+
+
 def rows(
-    task: str, runs: Mapping[str, Sequence[list[Point]]], interval: Callable[[Sequence[float]], str]
+    task: str, runs: Runs, interval: Callable[[Sequence[float]], str]
 ) -> Iterator[tuple[tuple[str, str], list[str]]]:
     """Cells of a table, (row, column) -> texts; a row names the task, half of the way, the arm.
 
     Args:
         task: its name.
-        runs: arm -> its runs.
+        runs: of each arm.
         interval: text of the values of several runs.
     """
-    starts = [run[0].right for of in runs.values() for run in of]
-    best = max(statistics.fmean(run[-1].right for run in of) for of in runs.values())
-    goal = (statistics.fmean(starts) + best) / 2
-    for arm, of in runs.items():
-        there = [point for run in of if (point := reached(run, goal))]
+    goal, there = halfway(runs)
+    for arm, points in there.items():
         row = f"{task}, {goal:.2f}: {arm}"
-        yield (row, "runs that got there"), [f"{len(there)} of {len(of)}"]
+        yield (row, "runs that got there"), [f"{len(points)} of {len(runs[arm])}"]
         for kind in Point._fields[1:]:
-            values = [float(getattr(point, kind)) for point in there]
+            values = [float(getattr(point, kind)) for point in points]
             yield (row, kind), [interval(values) if any(values) else ""]

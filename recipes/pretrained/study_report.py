@@ -20,7 +20,7 @@ from typing import Any
 import law
 import matplotlib as mpl
 import unseen_runs
-from exchange import Point, of_dates, of_sql, rows
+from exchange import Point, Runs, halfway, of_dates, of_sql, rows
 from study import (
     AGAIN,
     ARMS,
@@ -33,6 +33,7 @@ from study import (
     HALVES,
     LIKE,
     NULL,
+    OF_CRITIQUES,
     PRESETS,
     RETRIES,
     SD_AGAIN,
@@ -45,33 +46,36 @@ from training import lines_of, pivot
 
 mpl.use("Agg")
 from matplotlib import pyplot as plt
+from matplotlib.lines import Line2D
 
 HERE = Path(__file__).resolve().parent
 PAGES = (HERE / "STUDY.md", HERE / "OTHER_TASKS.md")
-PICTURE = HERE.parents[1] / "docs/pictures/study_lm.png"
+PICTURE = HERE.parents[1] / "docs/pictures/exchange.png"
 MARK = re.compile(r"(<!-- table: (.*?) -->\n).*?(\n<!-- end -->)", re.DOTALL)
 NAMES = {
     "grpo": "GRPO, one turn",
-    "sft": "SFT on right second answers",
-    EQUAL: "SFT, SD's weight",
+    "sft": "SFT on right last answers",
     "raft": "RAFT",
     "sd": "RLTF-SD",
-    EQUAL_SD: "RLTF-SD, SFT's weight",
-    "sd second_turn": "SD, second answers' baseline",
-    "sd rejection": "SD, rejection",
     "fm": "RLTF-FM",
-    "sd + fm": "SD + FM",
-    "sdpo forward KL": "SDPO, forward KL",
+    "gold": "right answers, new ones",
+    "gold, 256": "256 right answers",
+    "gold, 64": "64 right answers",
+    "gold, 16": "16 right answers",
 }
 """Arm -> its name in the picture."""
-PANELS = {
-    ("date", "zero"): "Dates\nexact verifier",
-    ("date", "mixed"): "Dates, a quarter\nright at the start",
-    ("form", "zero"): "Another form passes\n",
-    ("fault", "zero"): "Another form passes,\nfeedback on all answers",
-    ("letters", "zero"): "Letters\ngraded 0 to 1",
+OF_SQL = {
+    "GRPO, one turn": "grpo",
+    "SFT on right second answers": "sft",
+    "RAFT": "raft",
+    "RLTF-SD": "sd",
+    "RLTF-FM": "fm",
+    "gold queries": "gold",
 }
-"""Task and start -> title in the picture."""
+"""The same arms in recipes/sql."""
+COLORS = {"verdicts": "#999999", "texts": "#0072B2", "gold": "#E69F00"}
+"""What was bought -> its mark in the picture."""
+THERE = ", chosen there"
 PAIRS = {
     "date": (("raft", NULL), (AGAIN, NULL)),
     "critique": ((HALVES[1], FEWER[0]), (HALVES[1], HALVES[0]), (HALVES[0], FEWER[0])),
@@ -94,6 +98,9 @@ HELD_OUT = 64
 FEW_RIGHT = 5
 """Fewer right answers are counted: an interval of them says nothing."""
 SQL = HERE.parent / "sql/results.jsonl"
+MATRICES = HERE.parent / "demo/matrices.jsonl"
+TUNING_SEED = 9
+"""Of matrices: its runs choose rates."""
 BOUGHT = {
     ("date", "zero"): "dates",
     ("date", "mixed"): "dates, a quarter right at the start",
@@ -190,15 +197,21 @@ def counted(values: Sequence[float]) -> str:
     return f"{statistics.fmean(values):.0f} ± {half_of(values):.0f}"
 
 
-def exchange(lines: Sequence[Line]) -> Iterator[str]:
-    """What each arm had bought half of the way: dates, and recipes/sql."""
+def purchases(lines: Sequence[Line]) -> dict[str, Runs]:
+    """Task -> the runs of each arm: dates, the tiny policy's matrices, and recipes/sql."""
     tasks: dict[str, dict[str, list[list[Point]]]] = {}
-    for (of, name), arm in product(BOUGHT.items(), (*CORE, *FEWER, *HALVES)):
+    for (of, name), arm in product(BOUGHT.items(), (*CORE, *FEWER, *OF_CRITIQUES)):
         runs = [*map(of_dates, runs_of(lines, *of, arm).values())]
         tasks.setdefault(name, {}).update({arm: runs} if runs else {})
-    for line in lines_of(SQL):
-        tasks.setdefault("SQL", {}).setdefault(line["arm"], []).append(of_sql(line))
-    parts = (rows(task, runs, counted) for task, runs in tasks.items() if runs)
+    for name, path, points in (("matrices", MATRICES, of_dates), ("SQL", SQL, of_sql)):
+        for line in (line for line in lines_of(path) if line["seed"] != TUNING_SEED):
+            tasks.setdefault(name, {}).setdefault(line["arm"], []).append(points(line))
+    return {task: runs for task, runs in tasks.items() if runs}
+
+
+def exchange(lines: Sequence[Line]) -> Iterator[str]:
+    """What each arm had bought half of the way."""
+    parts = (rows(task, runs, counted) for task, runs in purchases(lines).items())
     return pivot("task, first answers right half of the way: arm", dict(chain(*parts)))
 
 
@@ -255,30 +268,45 @@ def with_tables(page: str, lines: Sequence[Line]) -> str:
 
 
 def draw(lines: Sequence[Line], path: Path) -> None:
-    """Each arm at the end, a panel per task: houses, mean and its interval."""
+    """What was bought half of the way, a panel a task: runs, and their mean with its interval."""
+    tasks = purchases(lines)
     figure, panels = plt.subplots(
-        1, len(PANELS), figsize=(13, 4.6), sharey=True, layout="constrained"
+        1, len(tasks), figsize=(13, 4.2), sharex=True, sharey=True, layout="constrained"
     )
-    for panel, (of, title) in zip(panels, PANELS.items(), strict=True):
-        for row, arm in enumerate(NAMES):
-            ends = [*values_of(lines, *of, arm, at_end).values()]
-            if not ends:
-                panel.text(0.5, row, "not run", color="#AAAAAA", size=8, ha="center", va="center")
-                continue
-            mean, color = statistics.fmean(ends), "#0072B2" if arm == "sd" else "#222222"
-            panel.plot(ends, [row - 0.25] * len(ends), "o", color="#E69F0080", ms=4)
-            sides = [[min(half_of(ends), most)] for most in (mean, 1 - mean)]
-            panel.errorbar(mean, row, xerr=sides, fmt="D", color=color, capsize=3)
-            panel.text(1.1, row, f"{mean:.2f}", color=color, va="center")
-        panel.set(xlim=(-0.05, 1.35), ylim=(len(NAMES) - 0.5, -0.5))
-        panel.set_title(title)
+    for panel, (task, runs) in zip(panels, tasks.items(), strict=True):
+        goal, there = halfway(runs)
+        for arm, points in there.items():
+            name = OF_SQL.get(arm, arm).removesuffix(THERE)
+            if name in NAMES:
+                row = [*NAMES].index(name)
+                _draw_arm(panel, row, points)
+                end = statistics.fmean(run[-1].right for run in runs[arm])
+                panel.text(2300, row, f"{end:.2f}", size=8, va="center")
+        panel.set(xscale="log", xlim=(8, 8000), ylim=(len(NAMES) - 0.5, -0.5))
+        panel.set_title(f"{task.replace(', ', chr(10), 1)}\nhalf of the way: {goal:.2f}", size=10)
         panel.grid(axis="x", alpha=0.3)
     panels[0].set_yticks(range(len(NAMES)), NAMES.values())
+    marks = [Line2D([], [], marker="D", ls="", color=color) for color in COLORS.values()]
+    figure.legend(marks, COLORS, loc="outside upper center", ncols=len(marks), frameon=False)
     figure.supxlabel(
-        "held-out first answers right after 16 steps: mean, 95 % interval, houses", size=10
+        "bought until half of the way (log): runs, mean and 95 % interval; right: at the end",
+        size=10,
     )
     figure.savefig(path)
     plt.close(figure)
+
+
+def _draw_arm(panel: Any, row: int, points: Sequence[Point]) -> None:
+    for n, (kind, color) in enumerate(COLORS.items()):
+        values, y = [float(getattr(point, kind)) for point in points], row + 0.22 * (n - 1)
+        if any(values):
+            panel.plot(values, [y] * len(values), "o", color=color, alpha=0.4, ms=3)
+        if any(values) and len(values) > 2:
+            mean, half = statistics.fmean(values), half_of(values)
+            sides = [[min(half, mean - 1)], [half]]
+            panel.errorbar(mean, y, xerr=sides, fmt="D", color=color, capsize=2, ms=4)
+    if not points:
+        panel.text(10, row, "not reached", color="#888888", size=8, va="center")
 
 
 def main() -> None:
