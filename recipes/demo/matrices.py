@@ -92,16 +92,25 @@ def make_policy(seed: int, part: Path) -> None:
     tokenizer.save_pretrained(part / f"matrices_{seed}")
 
 
+def words_of(arm: str) -> list[str]:
+    """Overrides of the config, but for files, rate and seed."""
+    words = [
+        *("rltf/env=binary_matrix", "rltf.env.style=compact", "rltf/hardware=cpu"),
+        *("rltf/feedback=verifier", "rltf.feedback.level=hint", "rltf.episode.revise=compact"),
+        *("data.train_batch_size=16", "actor_rollout_ref.rollout.n=2"),
+        *ARMS[arm],
+    ]
+    single = "rltf/method=grpo_single" in words
+    return words if single else [*words, f"rltf.episode.horizon={HORIZON}"]
+
+
 def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
     """One run, and its line."""
     shape: dict[str, Any] = {"style": "compact", "n_min": 3, "n_max": 3}
     data = build_parquet("binary_matrix", study.out / "data_matrices", 0, 2000, 100, **shape)
     policy = study.made(study.out / f"matrices_{run.seed}", partial(make_policy, run.seed))
     words = [
-        *("rltf/env=binary_matrix", "rltf.env.style=compact", "rltf/hardware=cpu"),
-        *("rltf/feedback=verifier", "rltf.feedback.level=hint", "rltf.episode.revise=compact"),
-        *("data.train_batch_size=16", "actor_rollout_ref.rollout.n=2"),
-        *ARMS[run.arm],
+        *words_of(run.arm),
         f"actor_rollout_ref.model.path={policy}",
         *("data.max_prompt_length=64", "data.max_response_length=20"),
         f"data.train_files={data.train}",
@@ -111,8 +120,6 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
         *("trainer.logger=[file]", "trainer.save_freq=-1", "trainer.resume_mode=disable"),
         *(f"trainer.total_training_steps={STEPS}", f"trainer.test_freq={TEST_EVERY}"),
     ]
-    if "rltf/method=grpo_single" not in words:
-        words.append(f"rltf.episode.horizon={HORIZON}")
     seconds = study.train_with(folder, None, words, ("--config-name=rltf",))
     return {**asdict(run), "seconds": seconds, "curve": curve(folder)}
 

@@ -144,3 +144,12 @@ def test_each_arm_of_graded_rewards_passes_the_checks(load: Callable[[str], Any]
     }
     sd = {arm: own.baseline for arm, own in baselines.items() if own.enabled}
     assert sd == {f"sd {name}": name for name in ("first_turn", "second_turn", "rejection")}
+
+
+def test_each_arm_of_matrices_passes_the_checks(load: Callable[[str], Any]) -> None:
+    matrices = load("matrices")
+    for arm in matrices.ARMS:
+        rltf = rltf_of_words(*matrices.words_of(arm))
+        answers_once = arm.startswith(("grpo", "gold"))
+        assert rltf.episode.horizon == (1 if answers_once else matrices.HORIZON), arm
+        assert (rltf.attempt.weight == 0) == arm.startswith(("gold", "raft")), arm
