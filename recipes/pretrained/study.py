@@ -183,7 +183,7 @@ IMITATING = ("sft", EQUAL, "raft", "sd")
 Part = tuple[str, str, Sequence[int], Sequence[str]]
 GRID: Sequence[Part] = (
     ("prompt", "zero", HOUSES, ("no training",)),
-    ("critique", "zero", FEW, (*HALVES, FEWER[0], "raft", "sd")),
+    ("critique", "zero", FEW, (*HALVES, FEWER[0], "raft", "sd", "sd rejection")),
     ("date", "zero", HOUSES, (*CORE, AGAIN)),
     ("date", "zero", FEW, (FOREIGN, *TODAY, *RATIOS)),
     ("date", "zero", FEW, (*OTHERS, EQUAL, GRPO_ON_TURNS, "sd second_turn, full rate")),
