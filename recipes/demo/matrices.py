@@ -4,9 +4,9 @@ r"""What verdicts, critiques and right answers buy on matrices: the tiny policy,
     python recipes/demo/matrices.py --table     # writes the README's table
 
 A critique marks each cell of an answer as right, too small or too large, so that up to five of them
-lead to the right matrix and none says it. Each arm has the best of three rates on a policy that no
-other run has, by the mean over validations; four seeds, each with a policy of its own. A finished
-run is a line of matrices.jsonl beside this file and is not run again; the same command continues.
+lead to the right matrix and none says it. Each arm's rate is chosen as in study.py, on a policy that
+no other run has; four seeds, each with a policy of its own. A finished run is a line of
+matrices.jsonl beside this file and is not run again; the same command continues.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ HERE = Path(__file__).resolve().parent
 PRETRAINED = HERE.parent / "pretrained"
 sys.path.append(str(PRETRAINED))
 
+from study import best_of, next_value  # noqa: E402  (in the folder above)
 from training import Study, curve, lines_of, make_runs, mean_and_each, pivot  # noqa: E402  (in the folder above)
 
 RESULTS = HERE / "matrices.jsonl"
@@ -65,17 +66,18 @@ class Run:
 
 def runs() -> Iterator[Run]:
     """Those of the choice; once they are there, the others, seeds outermost."""
-    for arm, rate in product(ARMS, RATES):
-        yield Run(arm, TUNING_SEED, rate)
+    for arm in ARMS:
+        while (rate := next_value(tried(arm), RATES, 2.0)) is not None:
+            yield Run(arm, TUNING_SEED, rate)
+    best = {arm: best_of(tried(arm), RATES[-1]) for arm in ARMS}
     for seed, arm in product(SEEDS, ARMS):
-        yield Run(arm, seed, best_rate(arm))
+        yield Run(arm, seed, best[arm])
 
 
-def best_rate(arm: str) -> float:
-    """By the mean of the validations after the start, so that sooner is better."""
+def tried(arm: str) -> dict[float, float]:
+    """Rate -> the mean of the validations after the start, so that sooner is better."""
     lines = [line for line in lines_of(RESULTS) if line["seed"] == TUNING_SEED]
-    tried = {line["rate"]: accuracies(line)[1:] for line in lines if line["arm"] == arm}
-    return max(sorted(tried), key=lambda rate: fmean(tried[rate]))
+    return {line["rate"]: fmean(accuracies(line)[1:]) for line in lines if line["arm"] == arm}
 
 
 def accuracies(line: Any) -> list[float]:
