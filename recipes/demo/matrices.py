@@ -4,8 +4,8 @@ r"""What verdicts, critiques and right answers buy on matrices: the tiny policy,
     python recipes/demo/matrices.py --table     # writes the README's table
 
 A critique marks each cell of an answer as right, too small or too large, so that up to five of them
-lead to the right matrix and none says it. Each arm's rate is chosen as in study.py, on a policy that
-no other run has; four seeds, each with a policy of its own. A finished run is a line of
+lead to the right matrix and none says it. Each arm's rate is chosen as in study.py, on a policy
+that no other run has; four seeds, each with a policy of its own. A finished run is a line of
 matrices.jsonl beside this file and is not run again; the same command continues.
 """
 
