@@ -49,6 +49,8 @@ demo-tiny: install
 # Every method on houses that no setting was chosen on: recipes/pretrained. About 40 hours on one core; a second call goes on
 # where the first ended.
 study-lm: install
+	$(BIN)/python recipes/demo/matrices.py
+	$(BIN)/python recipes/demo/matrices.py --table
 	$(BIN)/python recipes/pretrained/study.py
 	$(BIN)/python recipes/pretrained/study_report.py
 

@@ -108,7 +108,8 @@ RETRIES = {"own": "policy", "again": "correctness"}
 itself, or only whether it is right.
 """
 ROUNDS = 3
-HALVES = ("sd, half the rate", "raft, half the rate")
+HALF = ", half the rate"
+HALVES = (f"sd{HALF}", f"raft{HALF}")
 """Where six turns are trained, 2e-4 loses the policy on some houses; on dates an update had 1.2e-4.
 """
 RATIOS = ("sd, ppo", "sd, cispo")

@@ -30,10 +30,10 @@ from study import (
     EQUAL_AGAIN,
     EQUAL_SD,
     FEWER,
+    HALF,
     HALVES,
     LIKE,
     NULL,
-    OF_CRITIQUES,
     PRESETS,
     RETRIES,
     SD_AGAIN,
@@ -75,7 +75,6 @@ OF_SQL = {
 """The same arms in recipes/sql."""
 COLORS = {"verdicts": "#999999", "texts": "#0072B2", "gold": "#E69F00"}
 """What was bought -> its mark in the picture."""
-THERE = ", chosen there"
 PAIRS = {
     "date": (("raft", NULL), (AGAIN, NULL)),
     "critique": ((HALVES[1], FEWER[0]), (HALVES[1], HALVES[0]), (HALVES[0], FEWER[0])),
@@ -200,7 +199,7 @@ def counted(values: Sequence[float]) -> str:
 def purchases(lines: Sequence[Line]) -> dict[str, Runs]:
     """Task -> the runs of each arm: dates, the tiny policy's matrices, and recipes/sql."""
     tasks: dict[str, dict[str, list[list[Point]]]] = {}
-    for (of, name), arm in product(BOUGHT.items(), (*CORE, *FEWER, *OF_CRITIQUES)):
+    for (of, name), arm in product(BOUGHT.items(), (*CORE, *FEWER, *HALVES)):
         runs = [*map(of_dates, runs_of(lines, *of, arm).values())]
         tasks.setdefault(name, {}).update({arm: runs} if runs else {})
     for name, path, points in (("matrices", MATRICES, of_dates), ("SQL", SQL, of_sql)):
@@ -276,8 +275,8 @@ def draw(lines: Sequence[Line], path: Path) -> None:
     for panel, (task, runs) in zip(panels, tasks.items(), strict=True):
         goal, there = halfway(runs)
         for arm, points in there.items():
-            name = OF_SQL.get(arm, arm).removesuffix(THERE)
-            if name in NAMES:
+            name = OF_SQL.get(arm, arm).removesuffix(HALF)
+            if name in NAMES and arm + HALF not in runs:
                 row = [*NAMES].index(name)
                 _draw_arm(panel, row, points)
                 end = statistics.fmean(run[-1].right for run in runs[arm])
