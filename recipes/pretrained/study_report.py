@@ -270,7 +270,7 @@ def draw(lines: Sequence[Line], path: Path) -> None:
     """What was bought half of the way, a panel a task: runs, and their mean with its interval."""
     tasks = purchases(lines)
     figure, panels = plt.subplots(
-        1, len(tasks), figsize=(13, 4.2), sharex=True, sharey=True, layout="constrained"
+        1, len(tasks), figsize=(14, 4.2), sharex=True, sharey=True, layout="constrained"
     )
     for panel, (task, runs) in zip(panels, tasks.items(), strict=True):
         goal, there = halfway(runs)
@@ -280,15 +280,18 @@ def draw(lines: Sequence[Line], path: Path) -> None:
                 row = [*NAMES].index(name)
                 _draw_arm(panel, row, points)
                 end = statistics.fmean(run[-1].right for run in runs[arm])
-                panel.text(2300, row, f"{end:.2f}", size=8, va="center")
-        panel.set(xscale="log", xlim=(8, 8000), ylim=(len(NAMES) - 0.5, -0.5))
+                most = len(runs[arm])
+                some = f" ({len(points)} of {most})" if 0 < len(points) < most else ""
+                panel.text(3e4, row, f"{end:.2f}{some}", size=8, va="center")
+        panel.set(xscale="log", xlim=(8, 2e4), ylim=(len(NAMES) - 0.5, -0.5))
         panel.set_title(f"{task.replace(', ', chr(10), 1)}\nhalf of the way: {goal:.2f}", size=10)
         panel.grid(axis="x", alpha=0.3)
     panels[0].set_yticks(range(len(NAMES)), NAMES.values())
     marks = [Line2D([], [], marker="D", ls="", color=color) for color in COLORS.values()]
     figure.legend(marks, COLORS, loc="outside upper center", ncols=len(marks), frameon=False)
     figure.supxlabel(
-        "bought until half of the way (log): runs, mean and 95 % interval; right: at the end",
+        "bought until half of the way: runs, mean, 95 % interval;"
+        " right: at the end (and runs that got half of the way)",
         size=10,
     )
     figure.savefig(path)
@@ -299,7 +302,7 @@ def _draw_arm(panel: Any, row: int, points: Sequence[Point]) -> None:
     for n, (kind, color) in enumerate(COLORS.items()):
         values, y = [float(getattr(point, kind)) for point in points], row + 0.22 * (n - 1)
         if any(values):
-            panel.plot(values, [y] * len(values), "o", color=color, alpha=0.4, ms=3)
+            panel.plot(values, [y] * len(values), "o", color=color, alpha=0.5, ms=4)
         if any(values) and len(values) > 2:
             mean, half = statistics.fmean(values), half_of(values)
             sides = [[min(half, mean - 1)], [half]]

@@ -153,3 +153,5 @@ def test_each_arm_of_matrices_passes_the_checks(load: Callable[[str], Any]) -> N
         answers_once = arm.startswith(("grpo", "gold"))
         assert rltf.episode.horizon == (1 if answers_once else matrices.HORIZON), arm
         assert (rltf.attempt.weight == 0) == arm.startswith(("gold", "raft")), arm
+    page = (matrices.HERE / "README.md").read_text("utf-8")
+    assert matrices.table(matrices.lines_of(matrices.RESULTS)) in page
