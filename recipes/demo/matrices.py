@@ -17,7 +17,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from make_policy import examples, make_model, make_tokenizer, warm_up
@@ -28,11 +27,12 @@ HERE = Path(__file__).resolve().parent
 PRETRAINED = HERE.parent / "pretrained"
 sys.path.append(str(PRETRAINED))
 
-from study import best_of, next_value  # noqa: E402  (in the folder above)
+from study import best_of, next_value, score  # noqa: E402  (in the folder above)
+from study_report import TUNING_SEED, at_end, contrast  # noqa: E402  (in the folder above)
 from training import Study, curve, lines_of, make_runs, mean_and_each, pivot  # noqa: E402  (in the folder above)
 
 RESULTS = HERE / "matrices.jsonl"
-SEEDS, TUNING_SEED, RATES = (1, 2, 3, 4), 9, (1e-4, 2e-4, 4e-4)
+SEEDS, RATES = (1, 2, 3, 4), (1e-4, 2e-4, 4e-4)
 STEPS, TEST_EVERY, HORIZON = 100, 20, 6
 ONE_TURN = ("rltf/method=grpo_single", "data.train_batch_size=8", "actor_rollout_ref.rollout.n=8")
 """As many answers a step as sixteen problems with two episodes of two turns."""
@@ -75,14 +75,9 @@ def runs() -> Iterator[Run]:
 
 
 def tried(arm: str) -> dict[float, float]:
-    """Rate -> the mean of the validations after the start, so that sooner is better."""
+    """Rate -> the score of its run."""
     lines = [line for line in lines_of(RESULTS) if line["seed"] == TUNING_SEED]
-    return {line["rate"]: fmean(accuracies(line)[1:]) for line in lines if line["arm"] == arm}
-
-
-def accuracies(line: Any) -> list[float]:
-    """First answers right, of each validation."""
-    return [point["accuracy"] for point in line["curve"]]
+    return {line["rate"]: score(line) for line in lines if line["arm"] == arm}
 
 
 def make_policy(seed: int, part: Path) -> None:
@@ -127,13 +122,18 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
 
 
 def table(lines: Sequence[Any]) -> str:
-    """First answers right at the end, as mean and seeds; Markdown."""
+    """First answers right at the end, as mean and seeds, and the difference paired by seed."""
+    made = [line for line in lines if line["seed"] in SEEDS]
+    ends: dict[str, dict[int, float]] = {arm: {} for arm in ARMS}
+    for line in made:
+        ends[line["arm"]][line["seed"]] = at_end(line)
     cells = {}
-    for arm in ARMS:
-        of = [line for line in lines if line["arm"] == arm and line["seed"] in SEEDS]
+    for arm, of in ends.items():
         if of:
-            cells[arm, "rate"] = [f"{of[0]['rate']:g}"]
-            cells[arm, "at the end"] = [mean_and_each([accuracies(line)[-1] for line in of])]
+            rates = {line["rate"] for line in made if line["arm"] == arm}
+            cells[arm, "rate"] = [f"{rate:g}" for rate in rates]
+            cells[arm, "at the end"] = [mean_and_each([*of.values()])]
+            cells[arm, "minus sd"] = [contrast(of, ends["sd"])]
     return "\n".join(pivot("arm", cells)) if cells else "No run yet."
 
 
