@@ -27,12 +27,12 @@ HERE = Path(__file__).resolve().parent
 PRETRAINED = HERE.parent / "pretrained"
 sys.path.append(str(PRETRAINED))
 
+from intervals import contrast  # noqa: E402  (in the folder above)
 from study import best_of, next_value, score  # noqa: E402  (in the folder above)
-from study_report import TUNING_SEED, at_end, contrast  # noqa: E402  (in the folder above)
 from training import Study, curve, lines_of, make_runs, mean_and_each, pivot  # noqa: E402  (in the folder above)
 
 RESULTS = HERE / "matrices.jsonl"
-SEEDS, RATES = (1, 2, 3, 4), (1e-4, 2e-4, 4e-4)
+SEEDS, TUNING_SEED, RATES = (1, 2, 3, 4), 9, (1e-4, 2e-4, 4e-4)
 STEPS, TEST_EVERY, HORIZON = 100, 20, 6
 ONE_TURN = ("rltf/method=grpo_single", "data.train_batch_size=8", "actor_rollout_ref.rollout.n=8")
 """As many answers a step as sixteen problems with two episodes of two turns."""
@@ -121,19 +121,21 @@ def train(study: Study, run: Run, folder: Path) -> dict[str, Any]:
     return {**asdict(run), "seconds": seconds, "curve": curve(folder)}
 
 
+def results() -> list[dict[str, Any]]:
+    """The lines of the four seeds, without those of the choice."""
+    return [line for line in lines_of(RESULTS) if line["seed"] in SEEDS]
+
+
 def table(lines: Sequence[Any]) -> str:
     """First answers right at the end, as mean and seeds, and the difference paired by seed."""
-    made = [line for line in lines if line["seed"] in SEEDS]
-    ends: dict[str, dict[int, float]] = {arm: {} for arm in ARMS}
-    for line in made:
-        ends[line["arm"]][line["seed"]] = at_end(line)
+    ends: dict[str, dict[int, float]] = {}
     cells = {}
+    for line in (line for line in lines if line["seed"] in SEEDS):
+        ends.setdefault(line["arm"], {})[line["seed"]] = line["curve"][-1]["accuracy"]
+        cells[line["arm"], "rate"] = [f"{line['rate']:g}"]
     for arm, of in ends.items():
-        if of:
-            rates = {line["rate"] for line in made if line["arm"] == arm}
-            cells[arm, "rate"] = [f"{rate:g}" for rate in rates]
-            cells[arm, "at the end"] = [mean_and_each([*of.values()])]
-            cells[arm, "minus sd"] = [contrast(of, ends["sd"])]
+        cells[arm, "at the end"] = [mean_and_each([*of.values()])]
+        cells[arm, "minus sd"] = [contrast(of, ends.get("sd", {}))]
     return "\n".join(pivot("arm", cells)) if cells else "No run yet."
 
 

@@ -90,11 +90,17 @@ OTHERS = {
         )
     ),
 }
-SIXTEEN = ("data.train_max_samples=16", "trainer.total_epochs=16")
+
+
+def again(n: int) -> tuple[str, str]:
+    """Words for so many right answers, again and again."""
+    return (f"data.train_max_samples={n}", f"trainer.total_epochs={256 // n}")
+
+
 OF_CRITIQUES = {
     "raft, chosen there": replace(CORE["raft"], task="critique"),
     "sd, chosen there": replace(CORE["sd"], task="critique"),
-    "gold, 16, chosen there": Arm((*CORE["gold"].words, *SIXTEEN), task="critique"),
+    "gold, 16, chosen there": Arm((*CORE["gold"].words, *again(16)), task="critique"),
     "sft, chosen there": replace(CORE["sft"], task="critique"),
 }
 """Arms whose rate and weight are chosen on critiques."""
@@ -164,10 +170,7 @@ LIKE = {
     "fm of examples": Like("fm", (f"rltf.feedback_modeling.filter={HERE / 'seldom.py'}:example",)),
     GRPO_ON_TURNS: Like("fm", weight=0.0),
     f"{GRPO_ON_TURNS}, full rate": Like("fm", weight=0.0),
-    **{
-        fewer: Like("gold", (f"data.train_max_samples={n}", f"trainer.total_epochs={256 // n}"))
-        for n, fewer in zip((16, 64), FEWER, strict=True)
-    },
+    **{fewer: Like("gold", again(n)) for n, fewer in zip((16, 64), FEWER, strict=True)},
     **{name: Like(name.partition(",")[0], rate=rate) for name, rate in TODAY.items()},
     **{name: Like(name.partition(",")[0], weight=0.1, rate=1.2e-4) for name in PRESETS},
     **{name: Like(name.partition(",")[0], rate=1e-4) for name in HALVES},

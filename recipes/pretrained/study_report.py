@@ -8,9 +8,9 @@ it covers how houses differ and the noise of a run, not other tasks or models. `
 
 from __future__ import annotations
 
-import math
 import re
 import statistics
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import chain, product
@@ -21,6 +21,7 @@ import law
 import matplotlib as mpl
 import unseen_runs
 from exchange import Point, Runs, halfway, of_dates, of_sql, rows
+from intervals import Houses, contrast, half_of, mean_of
 from study import (
     AGAIN,
     ARMS,
@@ -49,6 +50,10 @@ from matplotlib import pyplot as plt
 from matplotlib.lines import Line2D
 
 HERE = Path(__file__).resolve().parent
+sys.path.append(str(HERE.parent / "demo"))
+
+import matrices  # noqa: E402  (in the folder beside this one)
+
 PAGES = (HERE / "STUDY.md", HERE / "OTHER_TASKS.md")
 PICTURE = HERE.parents[1] / "docs/pictures/exchange.png"
 MARK = re.compile(r"(<!-- table: (.*?) -->\n).*?(\n<!-- end -->)", re.DOTALL)
@@ -90,16 +95,11 @@ PAIRS = {
     ),
 }
 """Task -> arms that are compared beside SD's row; `&` is the mean of two seeds."""
-T_95 = (math.nan, 12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365)
-"""Student's t for 95 % on both sides; by degrees of freedom."""
 HELD_OUT = 64
 """Problems of a validation."""
 FEW_RIGHT = 5
 """Fewer right answers are counted: an interval of them says nothing."""
 SQL = HERE.parent / "sql/results.jsonl"
-MATRICES = HERE.parent / "demo/matrices.jsonl"
-TUNING_SEED = 9
-"""Of matrices: its runs choose rates."""
 BOUGHT = {
     ("date", "zero"): "dates",
     ("date", "mixed"): "dates, a quarter right at the start",
@@ -107,21 +107,6 @@ BOUGHT = {
 }
 """Task and start -> name in the exchange table."""
 Line = Mapping[str, Any]
-Houses = dict[int, float]
-
-
-def half_of(values: Sequence[float]) -> float:
-    """Half of their mean's 95 % interval."""
-    return T_95[len(values) - 1] * statistics.stdev(values) / math.sqrt(len(values))
-
-
-def mean_of(values: Sequence[float], *, sign: str = "") -> str:
-    """`0.84 ± 0.05`: mean and half of its 95 % interval; the values where there are one or two, and
-    where they are so far apart that the interval of a share leaves 0 to 1.
-    """
-    if len(values) < 3 or (not sign and len(values) < 5 and half_of(values) > 0.5):
-        return ", ".join(f"{value:{sign}.2f}" for value in values)
-    return f"{statistics.fmean(values):{sign}.2f} ± {half_of(values):.2f}"
 
 
 def at_end(line: Line) -> float:
@@ -143,20 +128,6 @@ def values_of(
     seeds = [runs_of(lines, task, start, arm) for arm in arms.split(" & ")]
     houses = sorted(set.intersection(*map(set, seeds)))
     return {house: statistics.fmean(value(runs[house]) for runs in seeds) for house in houses}
-
-
-def contrast(ours: Houses, theirs: Houses) -> str:
-    """`+0.05 ± 0.04 (7 : 1, p 0.070)`: difference paired by house, houses on which ours is ahead
-    and behind, and the exact sign test's p of both sides, where six houses differ.
-    """
-    apart = [round(ours[house] - theirs[house], 6) for house in ours.keys() & theirs]
-    if len(apart) < 3 or ours == theirs:
-        return ""
-    ahead, behind = sum(value > 0 for value in apart), sum(value < 0 for value in apart)
-    differing = ahead + behind
-    tail = sum(math.comb(differing, k) for k in range(max(ahead, behind), differing + 1))
-    p = f", p {min(1, 2 * tail / 2**differing):.3f}" if differing > 5 else ""
-    return f"{mean_of(apart, sign='+')} ({ahead} : {behind}{p})"
 
 
 def table(lines: Sequence[Line], task: str, start: str) -> Iterator[str]:
@@ -202,8 +173,9 @@ def purchases(lines: Sequence[Line]) -> dict[str, Runs]:
     for (of, name), arm in product(BOUGHT.items(), (*CORE, *FEWER, *HALVES)):
         runs = [*map(of_dates, runs_of(lines, *of, arm).values())]
         tasks.setdefault(name, {}).update({arm: runs} if runs else {})
-    for name, path, points in (("matrices", MATRICES, of_dates), ("SQL", SQL, of_sql)):
-        for line in (line for line in lines_of(path) if line["seed"] != TUNING_SEED):
+    others = ("matrices", matrices.results(), of_dates), ("SQL", lines_of(SQL), of_sql)
+    for name, made, points in others:
+        for line in made:
             tasks.setdefault(name, {}).setdefault(line["arm"], []).append(points(line))
     return {task: runs for task, runs in tasks.items() if runs}
 
