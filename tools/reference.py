@@ -23,15 +23,16 @@ GROUPS = ROOT / "hydra_configs" / "rltf_verl" / "rltf"
 HEAD = """# Configuration
 
 Look up what a key of this package means, which values it takes, and its default. All keys are in
-one top-level block `rltf:` of verl's config; set any of them on the command line
+one top-level block `rltf:` of verl's config; set them on the command line
 (`rltf.distill.weight=0.2`). An unknown key, a value of the wrong kind or a combination that cannot
 work is refused before any worker starts. `rltf methods` lists the methods, [methods.md](methods.md)
 explains them. How this package sets verl's own keys is written beside them in
 `hydra_configs/rltf_verl/rltf/base.yaml` and `rltf/hardware/*.yaml`. `python tools/refresh.py`
 writes this page from the code.
 
-A setting with a `name` of its own takes that name alone, or a block with what the chosen one reads:
-`rltf.teacher.gate=route`, `'rltf.teacher.gate={name: residual, width: 0.05}'`.
+A choice takes its name, or a block of the name and the parameters that it reads:
+`rltf.teacher.gate=route`, `'rltf.teacher.gate={name: residual, width: 0.05}'`. Its parameters have
+no dotted key unless the configuration already has such a block.
 
 Defaults below are the code's. A method may set others; this prints the values of a run:
 `python -m verl.trainer.main_ppo --config-name=rltf rltf/method=sd --cfg job`.

@@ -1,9 +1,7 @@
 """Facts of episodes -> the numbers of docs/metrics.md, the same in training, validation,
 evaluation, the log's statistics and the viewer.
 
-An attempt whose grader was out of reach is neither right nor wrong: it is in no denominator. A tree
-of revisions counts attempt by attempt where attempts are counted, and once where episodes are
-(`solved`, `standing`, `friction`): as the mean over its lines.
+An attempt whose grader was out of reach is neither right nor wrong: it is in no denominator.
 """
 
 from __future__ import annotations

@@ -26,8 +26,8 @@ Options = Annotated[
     typer.Argument(
         metavar="KEY=VALUE...",
         help=(
-            "endpoint.<key> and limits.<key> of the policy's endpoint; env.<key>, episode.<key>,"
-            " feedback.<key>, reward.<key>, seed as in a run's block rltf."
+            "endpoint.KEY and limits.KEY of the policy's endpoint; env.KEY, episode.KEY,"
+            " feedback.KEY, reward.KEY, seed as in a run's block rltf."
         ),
     ),
 ]

@@ -19,9 +19,9 @@ Words = Annotated[
     typer.Argument(
         metavar="[FILE.py:FUNCTION] DATA.parquet [KEY=VALUE]...",
         help=(
-            "A reward function and rows in verl's form, or any rows with env.<key>,"
-            " feedback.<key>, reward.<key> as in a run's block rltf; data.max_prompt_length of"
-            " the run to come; endpoint.<key> and limits.<key> of a model to ask, too."
+            "A reward function and rows in verl's form, or any rows with env.KEY,"
+            " feedback.KEY, reward.KEY as in a run's block rltf; data.max_prompt_length of"
+            " the run to come; endpoint.KEY and limits.KEY of a model to ask, too."
         ),
     ),
 ]
@@ -45,7 +45,7 @@ def check(
 ) -> None:
     """Say what is wrong with a feedback function before a run: calls it on attempts made from the
     rows, twice each. Needs no GPU. Exit code 1 if something is wrong. Calls a model only with
-    endpoint.<key>: `rltf probe` of its episodes, and of some with feedback on other problems.
+    endpoint.KEY: `rltf probe` of its episodes, and of some with feedback on other problems.
 
     E.g. rltf feedback check ./reward.py:compute_score data/train.parquet
     """

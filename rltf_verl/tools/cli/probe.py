@@ -28,8 +28,8 @@ def probe(
             metavar="[KEY=VALUE]...",
             help=(
                 "data.train_batch_size, data.max_prompt_length, data.max_response_length,"
-                " actor_rollout_ref.rollout.n of the run to come; env.<key>, feedback.<key>,"
-                " episode.<key> that the folder does not hold."
+                " actor_rollout_ref.rollout.n of the run to come; env.KEY, feedback.KEY,"
+                " episode.KEY that the folder does not hold."
             ),
         ),
     ] = [],  # noqa: B006  typer copies it

@@ -99,6 +99,10 @@ def _finding(error: Exception, hydra: Any, name: str, overrides: Sequence[str]) 
         keys = [] if "/" in key else [*_keys("", _load(hydra, name, []))]
     except (HydraException, OmegaConfBaseException):
         keys = []
+    block = whole.lstrip("+~-").rpartition(".")[0]
+    if block in keys and not any(other.startswith(f"{block}.") for other in keys):
+        fix = f"a choice takes its parameters in a block: '{block}={{name: NAME, {word}: {value}}}'"
+        return Finding(whole, value, f"{block} is one value", fix)
     near = _closest(whole.lstrip("+~-"), word, keys or _groups())
     return Finding(whole, value, f"there is no key {word}", f"did you mean {near}?" if near else "")
 

@@ -62,6 +62,7 @@ COMPOSED = {
     "rltf/env=gsm8k": ("rltf/env", "binary_matrix, code"),
     "rltf/env=./mine.py:Mine": ("rltf/env", "rltf/env=own rltf.env.name=./mine.py:Mine"),
     "rltf/methd=sd": ("rltf/methd", "did you mean rltf/method?"),
+    "rltf.distill.loss.gamma=0.2": ("rltf.distill.loss.gamma", "{name: NAME, gamma: 0.2}"),
     "rltf.method=grpo": ("rltf.method", "write rltf/method=grpo"),
     "rltf.distil.weight=0.2": ("rltf.distil.weight", "rltf.distill.weight"),
     "distill.weight=0.2": ("distill.weight", "rltf.distill.weight"),

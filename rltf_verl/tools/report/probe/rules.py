@@ -305,8 +305,8 @@ PRESETS: tuple[Rule[Probe], ...] = (
             " right"
         ),
         (
-            "begin with --config-name=rltf_sd, and rltf/method=sft as the control that it should"
-            " beat"
+            "begin with --config-name=rltf_sd, and rltf/method=sft as the control: with an exact"
+            " verifier both end alike"
         ),
         level="note",
     ),
