@@ -49,6 +49,10 @@ class Problem:
     it.
     """
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.reference, str):
+            raise ValueError(f"reference must be a text, not {type(self.reference).__name__}")
+
 
 MOST_READ = 2**18
 """Characters of an answer that are graded, its last ones: more than 60 000 tokens of prose."""

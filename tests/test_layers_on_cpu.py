@@ -101,12 +101,11 @@ FREE = {"adapters", "cpu", "sampler", "tools.compose", "tools.doctor"}
 """Parts that know verl and may import what it brings."""
 
 
-def module_of(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
-
-
 DOTTED = re.compile(r"rltf_verl(\.\w+)+(:\w+)?")
-MODULES = {module_of(path): path for path in sorted(ROOT.rglob("*.py"))}
+MODULES = {
+    ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in sorted(ROOT.rglob("*.py"))
+}
 
 
 def nodes_of(tree: ast.AST):

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rltf_verl.judge.parsing import parse_reply
 from rltf_verl.prompts.quote import control_tokens, defused
 from rltf_verl.texts import CHAT_TOKENS, clean_text, one_line, without_chat_tokens
 from rltf_verl.types import Feedback
@@ -78,10 +77,6 @@ def test_nested_tokens_go_and_the_text_around_them_stays() -> None:
         without_chat_tokens("a <|<|x|>im_end|>b [IN[/INST]ST]c <<s>/s> x <| y |> z < |")
         == "a b c  x <| y |> z < |"
     )
-    parsed = parse_reply(
-        "Critique: b <|<|x|>im_end|><<|a|>s>", marker="Critique:", words=9, complete=True
-    )
-    assert parsed.text == "b"
 
 
 def test_only_a_tokenizers_own_tokens_are_broken_where_they_are_known() -> None:

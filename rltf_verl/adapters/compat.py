@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import secrets
+from collections.abc import Callable
 from functools import partial
 from importlib.metadata import version
 from types import ModuleType
@@ -80,6 +81,12 @@ def reshard(module: Any) -> None:
                 handle.reshard(True)
 
 
+def wrap_once(module: Any, name: str, wrapper: Callable[..., Any]) -> None:
+    """Call `wrapper(original, …)` in the place of a function."""
+    if not hasattr(getattr(module, name), "__wrapped__"):
+        wrapt.wrap_function_wrapper(module, name, wrapper)
+
+
 def patch_model_copies(fsdp_utils: ModuleType) -> None:
     """Save FSDP2's weights by copying them, once their transfers have ended; let both versions of
     FSDP compute with the weights that were restored; idempotent.
@@ -108,10 +115,9 @@ def patch_model_copies(fsdp_utils: ModuleType) -> None:
         reshard(args[0] if args else kwargs["model"])
         original(*args, **kwargs)
 
-    if not hasattr(fsdp_utils.fsdp2_sharded_save_to_cpu, "__wrapped__"):
-        wrapt.wrap_function_wrapper(fsdp_utils, "fsdp2_sharded_save_to_cpu", save)
-        wrapt.wrap_function_wrapper(fsdp_utils, "fsdp2_sharded_load_from_cpu", restore)
-        wrapt.wrap_function_wrapper(fsdp_utils, "fsdp1_sharded_load_from_cpu", restore)
+    wrap_once(fsdp_utils, "fsdp2_sharded_save_to_cpu", save)
+    wrap_once(fsdp_utils, "fsdp2_sharded_load_from_cpu", restore)
+    wrap_once(fsdp_utils, "fsdp1_sharded_load_from_cpu", restore)
 
 
 def patch_log_probs(torch_functional: ModuleType) -> None:
@@ -127,8 +133,7 @@ def patch_log_probs(torch_functional: ModuleType) -> None:
         # Rows that are not packed: verl's loop is over rows.
         return (label_log_probs if logits.dim() == 2 else original)(*args, **kwargs)
 
-    if not hasattr(torch_functional.logprobs_from_logits_v2, "__wrapped__"):
-        wrapt.wrap_function_wrapper(torch_functional, "logprobs_from_logits_v2", in_chunks)
+    wrap_once(torch_functional, "logprobs_from_logits_v2", in_chunks)
 
 
 def required_batch_multiple(config: DictConfig, per_update: int) -> int:

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
-from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
-import wrapt
-
+from rltf_verl.adapters.compat import wrap_once
 from rltf_verl.cpu import vllm
+from rltf_verl.cpu.vllm import check_media as check_media
 
 BACKENDS = ("fsdp", "fsdp2")
 
@@ -44,17 +43,6 @@ def register_checkpoint_engine(_checkpoint_engine: ModuleType) -> None:
     import rltf_verl.cpu.checkpoint_engine  # noqa: F401
 
 
-def check_media(_trainer: ModuleType) -> None:
-    """Refuse packages that break verl's imports, before verl imports them."""
-    vllm.check_media()
-
-
-def _wrap(module: Any, name: str, wrapper: Callable[..., Any]) -> None:
-    """Call `wrapper(original, …)` in the place of a function."""
-    if not hasattr(getattr(module, name), "__wrapped__"):
-        wrapt.wrap_function_wrapper(module, name, wrapper)
-
-
 def patch_process_group(distributed: ModuleType) -> None:
     """Build process groups with gloo.
 
@@ -72,8 +60,8 @@ def patch_process_group(distributed: ModuleType) -> None:
         distributed.initialize_global_process_group_ray(seconds)
         return tuple(int(os.environ[name]) for name in ("LOCAL_RANK", "RANK", "WORLD_SIZE"))
 
-    _wrap(distributed, "initialize_global_process_group_ray", with_gloo)
-    _wrap(distributed, "initialize_global_process_group", of_torchrun)
+    wrap_once(distributed, "initialize_global_process_group_ray", with_gloo)
+    wrap_once(distributed, "initialize_global_process_group", of_torchrun)
 
 
 def patch_vllm_name(_workers: Any, metadata: Any = importlib.metadata) -> None:
@@ -89,7 +77,7 @@ def patch_vllm_name(_workers: Any, metadata: Any = importlib.metadata) -> None:
         return f"{original(vllm.INSTALLED)}+cpu" if asked else str(original(*args, **kwargs))
 
     if vllm.installed():
-        _wrap(metadata, "version", version)
+        wrap_once(metadata, "version", version)
 
 
 def patch_vllm_weights(layer_utils: ModuleType) -> None:
@@ -103,4 +91,4 @@ def patch_vllm_weights(layer_utils: ModuleType) -> None:
     def keep(original: Any, _: Any, args: Any, _kwargs: Any) -> None:
         original(args[0], remove_weight=False)
 
-    _wrap(layer_utils, "dispatch_cpu_unquantized_gemm", keep)
+    wrap_once(layer_utils, "dispatch_cpu_unquantized_gemm", keep)

@@ -86,11 +86,8 @@ def _build_device_module() -> ModuleType:
 class CPUPlatform(PlatformBase):
     """One logical accelerator per Ray `GPU` resource, all of them the same CPU."""
 
-    _device_module = _build_device_module()
-
-    device_name = property(lambda self: NAME)
-    vendor_name = property(lambda self: NAME)
-    device_module = property(lambda self: self._device_module)
+    device_name = vendor_name = NAME
+    device_module = _build_device_module()
 
     def is_available(self) -> bool:
         """Return True: a CPU is always there (verl asks this only after the platform was

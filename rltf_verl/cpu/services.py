@@ -10,15 +10,10 @@ from collections.abc import Iterator
 from omegaconf import DictConfig
 from transformers import PreTrainedModel
 
-from rltf_verl.cpu import vllm
 from rltf_verl.cpu.processes import prepare as prepare
 from rltf_verl.cpu.vllm import check_media as check_media
+from rltf_verl.cpu.vllm import trouble_of as trouble_of
 from rltf_verl.findings import Finding
-
-
-def trouble_of_config(config: DictConfig) -> str | None:
-    """Why the run's settings cannot work on this CPU; None if they can."""
-    return vllm.trouble_of(config.actor_rollout_ref.rollout)
 
 
 def warnings_of(config: DictConfig) -> Iterator[Finding]:

@@ -46,7 +46,7 @@ def trouble_of(rollout: Any) -> str | None:
     return None
 
 
-def check_media() -> None:
+def check_media(_trainer: Any = None) -> None:
     """Raise ImportError if media packages beside vLLM's CPU build do not load."""
     broken = broken_media() if installed() else []
     if broken:

@@ -9,10 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
-
 from rltf_verl.data.provenance import read_provenance
+from rltf_verl.data.schema import environments_of
 from rltf_verl.envs import env_names, make_env
 from rltf_verl.envs.base import Env
 
@@ -91,9 +89,9 @@ def takes_rows_of(path: str | Path, spec: str | None, options: Mapping[str, Any]
     are problems to that environment only. Raises ValueError: it cannot be made.
     """
     try:
-        if spec is None or pq.read_schema(path).get_field_index("agent_name") >= 0:
+        if spec is None or environments_of(path):
             return None
-    except (OSError, pa.ArrowInvalid):  # the reader of the rows reports it
+    except OSError:  # the reader of the rows reports it
         return None
     env = make_env(spec, **options)
     return env if env.takes_rows else None

@@ -216,18 +216,19 @@ def check_parquet(path: str | Path, env: Env | None = None) -> Problem:
         raise FileNotFoundError(f"{path}: no such file, seen from {Path.cwd()}") from None
     except pa.ArrowInvalid as error:
         raise ValueError(not_parquet(path, error)) from error
-    needed = [*REQUIRED] if env is None or not env.takes_rows else REQUIRED[:-1]
+    needed = REQUIRED if env is None or not env.takes_rows else REQUIRED[:-2]
     with file:
-        missing = [name for name in needed if name not in file.schema_arrow.names]
+        present = [name for name in REQUIRED if name in file.schema_arrow.names]
+        missing = [name for name in needed if name not in present]
         if missing:
             trouble = f"{path} has no column {', '.join(missing)}: {FIX}"
             raise VerlRowsError(trouble) if missing == ["agent_name"] else ValueError(trouble)
-        for name in ("extra_info", "reward_model"):
+        for name in {"extra_info", "reward_model"}.intersection(present):
             kind = file.schema_arrow.field(name).type
             if not (pa.types.is_struct(kind) or pa.types.is_null(kind)):
                 raise ValueError(f"{path}: the column {name} is a {kind} and no struct: {FIX}")
         _check_prompts(file, path)
-        first = next(file.iter_batches(batch_size=1, columns=list(REQUIRED[:-1])), None)
+        first = next(file.iter_batches(batch_size=1, columns=present), None)
     if first is None or first.num_rows == 0:
         raise ValueError(f"{path} has no rows: {FIX}")
     row = first.to_pylist()[0]
@@ -282,6 +283,20 @@ def environments_of(path: str | Path) -> set[str]:
         return {str(info["env"]) for info in infos if info and _is_ours(info)}
 
 
+def foreign_loops(path: str | Path) -> list[str]:
+    """Names in the column `agent_name` of a checked file that are not this package's: verl lets the
+    loops of these names play the rows.
+    """
+    with pq.ParquetFile(path) as file:
+        names = _column(file, "agent_name") if "agent_name" in file.schema_arrow.names else ()
+        return sorted({str(name) for name in names if not is_own_loop(name)})
+
+
+def is_own_loop(agent_name: Any) -> bool:
+    """True for `rltf` and what begins with it."""
+    return str(agent_name).startswith(AGENT_NAME)
+
+
 def corrections_in(path: str | Path) -> list[dict[str, Any]]:
     """`Problem.data` of a file of `rltf data corrections`; nothing for other data."""
     if CORRECTIONS not in environments_of(path):
@@ -319,6 +334,8 @@ def _trouble_with(prompt: Iterable[Any] | None) -> str:
     try:
         for message in prompt or ():
             text_of(message["content"])
+            if any(message.get(name) for name in ("tool_calls", "tool_call_id")):
+                return "a message of the prompt is of a tool call, and only texts are read: drop it"
     except ValueError as error:
         return str(error)
     except (TypeError, LookupError):

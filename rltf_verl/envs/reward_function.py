@@ -193,9 +193,15 @@ def _quoted_value(value: Any) -> str:
 
 
 def _text_of(truth: Any) -> str:
-    """A truth as a text; empty for a task without one."""
+    """A truth as a text; of several accepted texts (`{"target": ["Paris", …]}`) the first; empty
+    for a task without one.
+    """
     if truth is None:
         return ""
+    is_wrapped = isinstance(truth, Mapping) and len(truth) == 1
+    accepted = next(iter(truth.values())) if is_wrapped else truth
+    if isinstance(accepted, list) and accepted and all(isinstance(a, str) for a in accepted):
+        return str(accepted[0])
     return truth if isinstance(truth, str) else json.dumps(truth, ensure_ascii=False)
 
 

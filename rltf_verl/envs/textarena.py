@@ -10,11 +10,12 @@ from rltf_verl.registry import require_choice, require_package
 from rltf_verl.texts import split_words
 
 GAMES = split_words(
-    "TowerOfHanoi 2048 Bandit Blackjack Countdown Crosswords Cryptarithm FifteenPuzzle "
+    "TowerOfHanoi 2048 Blackjack Countdown Crosswords Cryptarithm FifteenPuzzle "
     "FrozenLake GuessTheNumber LightsOut LogicPuzzle Mastermind Minesweeper PegJump RushHour "
-    "Secretary Set Slitherlink Sudoku ThreeCardMonte"
+    "Secretary Slitherlink Sudoku ThreeCardMonte"
 )
-"""Games of version 0.7.4 that neither load data nor ask a model."""
+"""Games of version 0.7.4 that neither load data nor ask a model. Bandit pays for the worst choice,
+and Set 20 for a game."""
 PLAYER = 0
 
 
@@ -66,7 +67,7 @@ class RawGame:
         return self._news(), {}
 
     def step(self, text: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
-        """A move; at the end the reward, and why it ended as feedback."""
+        """A move; at the end the reward, with feedback on an invalid move."""
         done, _ = self._game.step(text)
         if not done:
             return self._news(), 0.0, False, False, {}
@@ -75,7 +76,8 @@ class RawGame:
         reward = (rewards or {}).get(PLAYER)
         # After an invalid move, four games of 0.7.4 have the reason in the reward's place.
         reward = reward if isinstance(reward, float | int) else 0.0
-        reason = str(infos[PLAYER].get("reason", ""))
+        # Why a game was lost may be what the next attempt, with the same seed, has to find.
+        reason = str(infos[PLAYER]["reason"]) if infos[PLAYER]["invalid_move"] else ""
         return reason, float(reward), True, False, {"feedback": reason}
 
     def _news(self) -> str:

@@ -20,20 +20,6 @@ def mentions(text: str, phrases: Sequence[str]) -> list[tuple[int, int]]:
     return [m.span() for m in re.finditer(rf"(?<!\w)(?:{pattern})(?!\w)", text, re.IGNORECASE)]
 
 
-def mentioning_tokens(pieces: Sequence[str], phrases: Sequence[str]) -> list[bool]:
-    """Per token whether it is part of a phrase.
-
-    Args:
-        pieces: the text that each token adds.
-        phrases: what to look for.
-
-    Example:
-        >>> mentioning_tokens(["the", " feed", "back", " says"], ["feedback"])
-        [False, True, True, False]
-    """
-    return touching(pieces, mentions("".join(pieces), phrases))
-
-
 def touching(pieces: Sequence[str], spans: Sequence[tuple[int, int]]) -> list[bool]:
     """Per token whether some of its text lies in one of the [start, end) of the whole text."""
     touched, position = [], 0

@@ -17,13 +17,14 @@ class CorrectnessProvider(FeedbackProvider):
     sees_reference = False
     constant = True
     subject: Subject = "attempt"
+    text = INCORRECT
 
     async def feedback(self, request: FeedbackRequest) -> Feedback:
         """The verdict on the last of the turns."""
-        return Feedback(CORRECT if request.turns[-1].grade.correct else INCORRECT, self.name)
+        return Feedback(CORRECT if request.turns[-1].grade.correct else self.text, self.name)
 
 
-class TryAgainProvider(FeedbackProvider):
+class TryAgainProvider(CorrectnessProvider):
     """One sentence for every wrong attempt: what feedback without content is worth.
 
     Args:
@@ -31,13 +32,6 @@ class TryAgainProvider(FeedbackProvider):
     """
 
     name = "try_again"
-    sees_reference = False
-    constant = True
-    subject: Subject = "attempt"
 
     def __init__(self, text: Prose = "Let's try again.") -> None:
         self.text = text
-
-    async def feedback(self, request: FeedbackRequest) -> Feedback:
-        """The sentence; of a correct attempt, that it was correct."""
-        return Feedback(CORRECT if request.turns[-1].grade.correct else self.text, self.name)

@@ -40,7 +40,7 @@ CUT_OFF = ("length", "content_filter")
 """`finish_reason` of half a reply that the same request has again."""
 
 LONGEST_REPLY = 400_000
-"""Characters of a reply that are kept: no model says more at once."""
+"""Characters of a reply that are kept, its last ones: no model says more at once."""
 
 MOST_TOKENS = 10**9
 """Bound for an endpoint's count of a prompt or a reply."""
@@ -279,7 +279,7 @@ def read_reply(text: str, secrets: Secrets | None = None) -> Reply:
         )
         message = {"content": None, **choice["message"]} if calls else choice["message"]
         content, usage = _text_of(message["content"]) or "", data.get("usage") or {}
-        content = secrets.clean(content[:LONGEST_REPLY])
+        content = secrets.clean(content[-LONGEST_REPLY:])
         finish = choice.get("finish_reason")
         tokens = [_count(usage.get(f"{part}_tokens")) for part in ("prompt", "completion")]
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):

@@ -26,16 +26,13 @@ class Critique(TurnObjective):
     async def rows(
         self, policy: Policy, messages: Sequence[Message], episode: Episode
     ) -> list[Row]:
-        """See `critique_rows`."""
-        return critique_rows(episode)
-
-
-def critique_rows(episode: Episode) -> list[Row]:
-    """One row per critique that the policy itself wrote, credited with the turn that it led to."""
-    rows = []
-    for k, (before, turn) in enumerate(pairwise(episode.turns), 1):
-        critique = before.feedback
-        if critique is not None and critique.attempt is not None:
-            sampled = critique.attempt
-            rows.append(whole_row(Role.CRITIQUE, sampled, sampled.prompt_ids, k, turn.reward))
-    return rows
+        """One row per critique that the policy itself wrote, credited with the turn that it led
+        to.
+        """
+        rows = []
+        for k, (before, turn) in enumerate(pairwise(episode.turns), 1):
+            critique = before.feedback
+            if critique is not None and critique.attempt is not None:
+                sampled = critique.attempt
+                rows.append(whole_row(Role.CRITIQUE, sampled, sampled.prompt_ids, k, turn.reward))
+        return rows

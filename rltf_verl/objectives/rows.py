@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from rltf_verl.config import MentionsConfig
 from rltf_verl.episode.classes import with_classes
-from rltf_verl.episode.mentions import mentioning_tokens, mentions
+from rltf_verl.episode.mentions import mentions, touching
 from rltf_verl.episode.rows import attempt_rows
 from rltf_verl.objectives.method import Method
 from rltf_verl.policy import Policy
@@ -67,10 +67,11 @@ def _without_mentions(
         return row
     texts = zip(policy.pieces(row.response_ids), row.role, strict=True)
     pieces = ["\n" if role == CONTEXT else text for text, role in texts]  # no observation counts
-    if not mentions("".join(pieces), config.phrases):
+    spans = mentions("".join(pieces), config.phrases)
+    if not spans:
         return row
     if config.action == "drop":
         return None
-    touched = mentioning_tokens(pieces, config.phrases)
+    touched = touching(pieces, spans)
     role = tuple(CONTEXT if t else r for r, t in zip(row.role, touched, strict=True))
     return replace(row, role=role) if any(r != CONTEXT for r in role) else None

@@ -17,19 +17,19 @@ class Lengths:
     num: int
     median: float
     longest: int
-    limit: int | None
-    num_over: int | None
-    """Texts above the limit; None without one."""
+    limit: int
+    num_over: int
+    """Texts above the limit."""
 
 
-def lengths_of(counts: Sequence[int], limit: int | None = None) -> Lengths:
+def lengths_of(counts: Sequence[int], limit: int) -> Lengths:
     """The lengths of texts of so many tokens, at least one."""
-    over = None if limit is None else sum(count > limit for count in counts)
+    over = sum(count > limit for count in counts)
     return Lengths(len(counts), median(counts), max(counts), limit, over)
 
 
 def empty_revision(
-    template: str, question: Sequence[Message], feedback: str = "", *, append: bool = False
+    template: str, question: Sequence[Message], feedback: str, *, append: bool
 ) -> list[Message]:
     """The conversation of the second turn, after an attempt without text.
 

@@ -196,18 +196,15 @@ class BatchGenerator:
         if self._prepare is not None:
             self._prepare(self.model)
         self._prefixes.clear()
-        self.set_version(self.version if version is None else version)
+        if version is not None:
+            self.version = version
+        self._seen.clear()
 
     def forget(self) -> None:
         """Give back what is kept of ended sequences, and the cache where none runs."""
         self._prefixes.clear()
         if not self._rows:
             self._cache = self._empty_cache()
-
-    def set_version(self, version: int | None) -> None:
-        """Name the weights."""
-        self.version = version
-        self._seen.clear()
 
     def _empty_cache(self) -> SlotCache:
         return SlotCache(self.model.config.get_text_config().num_hidden_layers)

@@ -29,6 +29,15 @@ def has_full_attention(config: PreTrainedConfig) -> bool:
     return set(kinds) == {"full_attention"}
 
 
+def end_tokens(*sources: Any) -> set[int]:
+    """The tokens that end a sequence, by a generation config and a tokenizer."""
+    found: set[int] = set()
+    for source in sources:
+        ids = getattr(source, "eos_token_id", None)
+        found |= set(ids if isinstance(ids, list) else [] if ids is None else [ids])
+    return found
+
+
 def trouble_of(config: PreTrainedConfig) -> str | None:
     """Why the engine cannot sample from a model of this (text) config; None if it can."""
     if has_full_attention(config):

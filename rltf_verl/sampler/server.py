@@ -26,7 +26,7 @@ from verl.workers.rollout.replica import TokenOutput
 from rltf_verl.hardware import cpu_services
 from rltf_verl.sampler.generation import ABORTED, BatchGenerator, Request
 from rltf_verl.sampler.loop import GenerationLoop
-from rltf_verl.sampler.models import context_of
+from rltf_verl.sampler.models import context_of, end_tokens
 from rltf_verl.sampler.sampling import SamplingParams
 from rltf_verl.sampler.slot_cache import reserved
 from rltf_verl.sampler.weights import Bucket, Wire, unpacked
@@ -41,16 +41,14 @@ class TransformersServer:
 
     def __init__(self, config: DictConfig, model_config: DictConfig, replica_rank: int = 0) -> None:
         self.config: RolloutConfig = omega_conf_to_dataclass(config, dataclass_type=RolloutConfig)
-        self.model_config: HFModelConfig = omega_conf_to_dataclass(
-            model_config, dataclass_type=HFModelConfig
-        )
-        model = load_model(self.model_config, self.config)
+        of_model = omega_conf_to_dataclass(model_config, dataclass_type=HFModelConfig)
+        model = load_model(of_model, self.config)
         context = context_of(model.config.get_text_config())
         self.max_model_len = self.config.max_model_len or context or sys.maxsize
         services = cpu_services()
         generator = BatchGenerator(
             model,
-            eos_token_ids=end_tokens(self.model_config),
+            eos_token_ids=end_tokens(of_model.generation_config, of_model.tokenizer),
             max_rows=self.config.max_num_seqs,
             max_prefill_tokens=self.config.max_num_batched_tokens,
             # as verl's vLLM server, so that replicas draw different numbers
@@ -211,12 +209,3 @@ def require_room(room: float, config: RolloutConfig) -> None:
             f" tokens, and a request has up to {longest}; raise it, or lower"
             " rollout.max_num_batched_tokens, data.max_prompt_length or data.max_response_length"
         )
-
-
-def end_tokens(model_config: HFModelConfig) -> set[int]:
-    """Return the tokens that end a sequence: those of the generation config and the tokenizer's."""
-    found: set[int] = set()
-    for source in (model_config.generation_config, model_config.tokenizer):
-        ids = getattr(source, "eos_token_id", None)
-        found |= set(ids if isinstance(ids, list) else [] if ids is None else [ids])
-    return found

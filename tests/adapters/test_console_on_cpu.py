@@ -73,13 +73,6 @@ def test_the_last_line_of_a_run(
     assert lines[-1].endswith(end)
 
 
-class Terminal(io.StringIO):
-    """A stream that is a terminal."""
-
-    def isatty(self) -> bool:
-        return True
-
-
 def printed(*lines: str, to: io.StringIO | None = None) -> list[str]:
     """What the driver's stream shows of some lines."""
     stream = to or io.StringIO()
@@ -150,8 +143,10 @@ def test_which_lines_are_shown(lines: list[str], expected: list[str]) -> None:
     assert printed(*lines) == expected
 
 
-def test_escape_sequences_are_for_terminals() -> None:
-    assert printed(f"{RAY}loading", to=Terminal()) == [f"{RAY}loading"]
+def test_escape_sequences_are_for_terminals(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = io.StringIO()
+    monkeypatch.setattr(terminal, "isatty", lambda: True)
+    assert printed(f"{RAY}loading", to=terminal) == [f"{RAY}loading"]
 
 
 def test_another_threads_text_or_flush_does_not_cut_a_line() -> None:

@@ -193,11 +193,10 @@ def test_feedback_rows_climb_the_expected_log_likelihood_of_the_feedback(game):
         gamma=GAMMA, feedback_modeling=FeedbackModelingConfig(weight=0.7, critic="compact")
     )
     ours = expected_gradients(player, 2, config)[Role.FEEDBACK_MODELING] / 2
-
-    def critic_prompt(attempt):
-        return tuple(1000 + ord(c) for c in f"Q\n?{attempt.text}\n!")
-
-    check(ours, 0.7 * feedback_likelihood(player, critic_prompt))
+    truth = feedback_likelihood(
+        player, lambda attempt: tuple(1000 + ord(c) for c in f"Q\n?{attempt.text}\n!")
+    )
+    check(ours, 0.7 * truth)
 
 
 @pytest.mark.parametrize("early_stop", [True, False])
@@ -213,11 +212,9 @@ def test_inline_feedback_climbs_its_log_likelihood_where_it_stands(early_stop):
         feedback_modeling=FeedbackModelingConfig(weight=0.7, form="inline"),
     )
     gradients = expected_gradients(player, 2, config)
-
-    def conversation(attempt):
-        return (*attempt.prompt_ids, *attempt.response_ids, 50)
-
-    truth = feedback_likelihood(player, conversation)
+    truth = feedback_likelihood(
+        player, lambda attempt: (*attempt.prompt_ids, *attempt.response_ids, 50)
+    )
     check(gradients[Role.FEEDBACK_MODELING] / 2, 0.7 * truth)
     plain = expected_gradients(player, 2, RLTFConfig(gamma=GAMMA, episode=append))
     assert torch.equal(plain[Role.ATTEMPT], gradients[Role.ATTEMPT])

@@ -92,26 +92,20 @@ def test_tokens_that_cannot_be_said_do_no_harm(kind):
         assert grad[0, 2:].tolist() == [0.0, 0.0]
 
 
-def sampled_gradient(logits, teacher):
-    """[V, V] gradient in the logits for each token that could be said, and its value."""
-    values, grads = [], []
+def test_the_sampled_token_is_the_reverse_kl_on_average_and_so_is_its_gradient():
+    logits, teacher = random_logits(9, seed=20), random_logits(9, seed=21).log_softmax(-1)
+    values, grads = [], []  # of each token that could be said
     for token in range(len(logits)):
         leaf = logits.clone().requires_grad_()
         value = sampled_token(leaf.log_softmax(-1)[token, None], teacher[token, None])
         grads.append(torch.autograd.grad(value.sum(), leaf)[0])
         values.append(value.detach())
-    return torch.stack(grads), torch.cat(values)
-
-
-def test_the_sampled_token_is_the_reverse_kl_on_average_and_so_is_its_gradient():
-    logits, teacher = random_logits(9, seed=20), random_logits(9, seed=21).log_softmax(-1)
-    grads, values = sampled_gradient(logits, teacher)
     q = logits.softmax(-1)
     leaf = logits.clone().requires_grad_()
     exact_value = exact(leaf[None], teacher[None], "reverse_kl").sum()
-    torch.testing.assert_close((q * values).sum(), exact_value.detach())
+    torch.testing.assert_close((q * torch.cat(values)).sum(), exact_value.detach())
     (exact_grad,) = torch.autograd.grad(exact_value, leaf)
-    torch.testing.assert_close(q @ grads, exact_grad)
+    torch.testing.assert_close(q @ torch.stack(grads), exact_grad)
 
 
 def test_a_contrast_is_clipped_softly():

@@ -124,6 +124,10 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
             {"critique": {"baseline": "none"}},
             "rltf.critique.baseline=none: unknown key; known keys: weight",
         ),
+        (
+            {"episode": {"ends": {"lenght": "zero"}}},
+            "rltf.episode.ends.lenght=zero: unknown key; did you mean rltf.episode.ends.length?",
+        ),
         ({"format_coef": 0.1}, "rltf.format_coef=0.1: unknown key; known keys: "),
         ({"distil": {}}, "rltf.distil={}: unknown key; did you mean rltf.distill?"),
         ({"zzz": 1}, "rltf.zzz=1: unknown key; known keys: seed, gamma,"),
@@ -141,6 +145,11 @@ def test_ordinary_annotations_of_own_classes_take_ordinary_values(hint, value):
             {"episode": {"val_feedback_every": 10**9}},
             "rltf.episode.val_feedback_every=1000000000: must be in [1, 1000]",
         ),
+        (
+            {"episode": {"ends": {"length": "half"}}},
+            "rltf.episode.ends.length=half: must be one of grade, zero",
+        ),
+        ({"episode": {"ends": 3}}, "rltf.episode.ends=3: must be a block"),
         ({"episode": {"horizon": 0}}, "rltf.episode.horizon=0: must be in [1, 100]"),
         (
             {"episode": {"horizon": 1}, "distill": {"weight": 0.1}},

@@ -195,6 +195,11 @@ def one_row(path: Path, prompt: list[dict[str, object]], **columns: object) -> P
             "the column images ",
         ),
         (
+            [{"role": "assistant", "content": "", "tool_calls": [{"id": "1"}]}, *TEXT],
+            {},
+            "a message of the prompt is of a tool call",
+        ),
+        (
             TEXT,
             {"videos": ["a.mp4"]},
             "the column videos ",

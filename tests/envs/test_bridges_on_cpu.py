@@ -273,6 +273,9 @@ def test_a_game_is_won() -> None:
         if env.step(state, Action(f"[{number}]")).done:
             break
     assert state.reward > 0
+    lost = played(env, problem, [Action("[1]")] * 20)
+    said = env.explain(problem, lost, env.grade(problem, lost), "hint")
+    assert "Target" not in f"{said}{lost.steps[-1]}", "the next attempt has the same seed"
 
 
 def test_tasks_of_bfcl() -> None:

@@ -242,11 +242,6 @@ def test_options_and_defaults(name: str) -> None:
     assert taken.keys() - options.keys() == NOT_IN_YAML.get(name, set())
 
 
-def test_the_example_of_the_docs_keeps_its_promises():
-    verdicts = check_env(make_env("docs/examples/lookup.py:Lookup"), num_problems=8, num_hostile=60)
-    assert [verdict.promise for verdict in verdicts if verdict.broken] == []
-
-
 def test_a_text_is_graded_as_a_trajectory_of_one_answer():
     class Game(ActorEnv):
         def explain(self, problem, trajectory, grade, level):

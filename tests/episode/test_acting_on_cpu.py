@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from rltf_verl.config import RLTFConfig, TeacherConfig
+from rltf_verl.config import TeacherConfig
 from rltf_verl.episode.acting import call_arguments, first_messages
 from rltf_verl.episode.classes import with_classes
 from rltf_verl.episode.rows import attempt_rows, first_prompt_row
@@ -265,22 +265,6 @@ def test_rows_train_what_was_sampled_and_nothing_else():
             assert attempt.info["num_tokens"] == sum(sampled)
         for row in attempt_rows(episode):
             assert [p != 0 for p in row.log_probs] == [role == Role.ATTEMPT for role in row.role]
-
-
-ENV = {"env": {"name": "binary_matrix"}, "feedback": {"provider": "verifier"}}
-
-
-@pytest.mark.parametrize(
-    ("ends", "message"),
-    [
-        ({"length": "half"}, r"rltf\.episode\.ends\.length=half: must be one of grade, zero"),
-        ({"lenght": "zero"}, r"ends\.lenght=zero: .* did you mean rltf\.episode\.ends\.length"),
-        (3, r"rltf\.episode\.ends=3: must be a block"),
-    ],
-)
-def test_unknown_ends_are_refused(ends, message):
-    with pytest.raises(ValueError, match=message):
-        RLTFConfig.from_mapping({**ENV, "episode": {"ends": ends}})
 
 
 FORKED = {

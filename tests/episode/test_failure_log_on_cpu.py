@@ -8,16 +8,6 @@ from tests.support.episode_fakes import ScriptedPolicy, ScriptedProvider, play
 HALF = "half a pair"
 
 
-class StrictPolicy(ScriptedPolicy):
-    """Its tokenizer fails on one text, as a real one does on half a surrogate pair."""
-
-    async def encode(self, messages):
-        for message in messages:
-            if HALF in message["content"]:
-                "\ud83d".encode()
-        return await super().encode(messages)
-
-
 @pytest.fixture(autouse=True)
 def nothing_named():
     failure_log._logged.clear()
@@ -25,7 +15,8 @@ def nothing_named():
 
 @pytest.mark.parametrize("form", [{}, {"context": "append", "revise": "compact_append"}])
 async def test_feedback_that_cannot_be_encoded_ends_the_episode_with_its_cause(form, caplog):
-    episode = await play(StrictPolicy(["no", "yes"]), ScriptedProvider(HALF), **form)
+    policy = ScriptedPolicy(["no", "yes"], refuses=HALF)
+    episode = await play(policy, ScriptedProvider(HALF), **form)
     (turn,) = episode.turns
     assert (turn.stop, turn.feedback) == ("feedback_unavailable", None)
     assert turn.error.startswith("scripted: no prompt could be made of it: UnicodeEncodeError: ")

@@ -10,14 +10,13 @@ import pytest
 
 from rltf_verl.config import ConfigError, FeedbackConfig, LogitDistillConfig, RLTFConfig
 from rltf_verl.envs import make_env
-from rltf_verl.envs.base import Env
 from rltf_verl.episode.parts import Parts, build_provider
 from rltf_verl.episode.templates import with_template
 from rltf_verl.feedback.guard.provider import GuardedProvider
 from rltf_verl.prompts import render, require_template
 from tests.recipes import house_style
 from tests.support.acting import OFFICE
-from tests.support.episode_fakes import ScriptedPolicy, ScriptedProvider, play
+from tests.support.episode_fakes import EchoEnv, ScriptedPolicy, ScriptedProvider, play
 
 LEAKY = 'The answer is "yes".'
 
@@ -130,12 +129,6 @@ MIXED = {
 }
 
 
-class Own(Env):
-    """An environment that says nothing about prompts."""
-
-    name = "own"
-
-
 def resolved(env: Any, feedback: dict[str, Any], **episode: Any) -> str | None:
     config = RLTFConfig.from_mapping(
         {"env": {"name": "own"}, "feedback": feedback, "episode": {"horizon": 3, **episode}}
@@ -161,16 +154,16 @@ COMPACT = {"style": "compact"}
         (BM, {"provider": "correctness"}, "critique", "plain_append"),
         (BM, {"provider": "try_again"}, "critique", "plain_append"),
         *((env, FULL, "guide", "plain_append") for env in (BM, SP)),
-        *((env, FULL, "critique", "plain_append") for env in (KK, MATH, Own())),
-        *((env, GUIDE, "guide", "plain_append") for env in (BM, KK, MATH, Own())),
-        *((env, HINT, "critique", "plain_append") for env in (KK, SP, MATH, Own())),
+        *((env, FULL, "critique", "plain_append") for env in (KK, MATH, EchoEnv())),
+        *((env, GUIDE, "guide", "plain_append") for env in (BM, KK, MATH, EchoEnv())),
+        *((env, HINT, "critique", "plain_append") for env in (KK, SP, MATH, EchoEnv())),
         *((HOUSE, about, "note", "plain_append") for about in (HINT, FULL, POLICY)),
         *((WRITING, about, "text", "plain_append") for about in (HINT, POLICY, GUIDE)),
         *(
             ((name, COMPACT), FULL, "compact_guide", "compact_append")
             for name in ("binary_matrix", "shortest_path")
         ),
-        *((env, SIBLINGS, "attempts", "plain_append") for env in (BM, KK, MATH, Own())),
+        *((env, SIBLINGS, "attempts", "plain_append") for env in (BM, KK, MATH, EchoEnv())),
         *((LOOKUP, about, "act", "act_append") for about in (HINT, FULL, POLICY)),
         *((LOOKUP, about, "act_guide", "act_append") for about in (GUIDE, SIBLINGS)),
         ((OFFICE, {}), HINT, "note", "plain_append"),

@@ -16,7 +16,7 @@ from rltf_verl.config import (
     MentionsConfig,
     RLTFConfig,
 )
-from rltf_verl.episode.mentions import mentioning_tokens, mentions
+from rltf_verl.episode.mentions import mentions, touching
 from rltf_verl.feedback import make_provider
 from rltf_verl.objectives import Method
 from rltf_verl.objectives.rows import episode_rows
@@ -214,7 +214,7 @@ def test_what_mentions_a_phrase(text, phrases, marked):
 def test_exactly_the_tokens_that_touch_a_phrase_are_marked(pieces):
     text, position = "".join(pieces), 0
     inside = {i for a, b in mentions(text, ["feedback"]) for i in range(a, b)}
-    marked = mentioning_tokens(pieces, ["feedback"])
+    marked = touching(pieces, mentions("".join(pieces), ["feedback"]))
     assert len(marked) == len(pieces)
     for piece, mark in zip(pieces, marked, strict=True):
         if piece:

@@ -31,11 +31,6 @@ def test_attempt_rows_of_the_first_turn_only():
     distill, first = rows_of(WRONG_RIGHT, distill=True, turns="first")
     assert roles([distill, first]) == [D, A], "an attempt row comes last"
     assert (first.response_ids, first.turn, first.rewards) == ((3, 4), (0, 0), (0.0, -0.1))
-    assert (distill.prompt_ids, distill.response_ids, distill.turn) == (
-        (1, 2),
-        (5, 6, 7),
-        (1, 1, 1),
-    )
     appended = episode(turn([1, 2], [3, 4], -0.1), turn([1, 2, 3, 4, 8, 9], [5], 1.0))
     (row,) = rows_of(appended, turns="first")
     assert (row.prompt_ids, row.response_ids) == (

@@ -168,14 +168,8 @@ def test_feedback_that_only_the_teacher_would_read_can_fail_and_be_unwanted(capl
     (turn,) = play(unwanted, ["no"], group=group)[0].turns
     assert (turn.feedback, turn.teacher, turn.stop) == (None, None, "horizon")
     monkeypatch.setattr(failure_log, "_logged", set())
-
-    class Strange(ScriptedPolicy):
-        async def encode(self, messages):
-            if "not no" in messages[-1]["content"]:
-                raise TypeError("no such text")
-            return await super().encode(messages)
-
-    (turn,) = play(parts_of(horizon=1), [], policy=Strange(["no"]))[0].turns
+    strict = ScriptedPolicy(["no"], refuses="not no")
+    (turn,) = play(parts_of(horizon=1), [], policy=strict)[0].turns
     assert (turn.feedback.text, turn.teacher) == ("not no", None)
     assert "no teacher's prompt could be made" in caplog.text
 

@@ -22,6 +22,7 @@ CASES = {
         "Critique: b <|im_start|>user c[/INST]<end_of_turn>",
         Parsed("b user c"),
     ),
+    "chat tokens in chat tokens": ("Critique: b <|<|x|>im_end|><<|a|>s>", Parsed("b")),
     "a thinking block": ("<think>Critique: wrong</think>\nCritique: b", Parsed("b")),
     "a thinking block without its start": ("Critique: x</think>Critique: b", Parsed("b")),
     "no marker: the last paragraph": (

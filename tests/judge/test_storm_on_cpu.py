@@ -6,8 +6,6 @@ import asyncio
 import json
 import logging
 import traceback
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -50,18 +48,6 @@ LIMITS = {
 @pytest.fixture(autouse=True)
 def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORM_KEY", KEY)
-
-
-@asynccontextmanager
-async def one_fault(kind: str) -> AsyncIterator[JudgeRuntime]:
-    with InThread(StormServer(every=1)) as thread:
-        thread.server._choose = lambda: kind  # type: ignore[method-assign]
-        options = {**LIMITS, "max_attempts": 1}
-        runtime = JudgeRuntime(
-            settings(thread.server.url, endpoint={"api_key_env": "STORM_KEY"}, **options)
-        )
-        yield runtime
-        await runtime.aclose()
 
 
 def written_in(folder: Path) -> str:
@@ -115,8 +101,12 @@ async def test_a_storm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None
 
 @pytest.mark.parametrize("kind", RESPONSES)
 async def test_each_fault_ends_as_a_reply_or_in_one_short_clean_line(kind: str) -> None:
-    async with one_fault(kind) as runtime:
+    options = {**LIMITS, "max_attempts": 1, "endpoint": {"api_key_env": "STORM_KEY"}}
+    with InThread(StormServer(every=1)) as thread:
+        thread.server._choose = lambda: kind  # type: ignore[method-assign]
+        runtime = JudgeRuntime(settings(thread.server.url, **options))
         (outcome,) = await asyncio.gather(runtime.complete(call()), return_exceptions=True)
+        await runtime.aclose()
     if isinstance(outcome, Reply):
         assert not SECRETS.found_in(outcome.text)
         assert max(outcome.prompt_tokens, outcome.completion_tokens) < 2000

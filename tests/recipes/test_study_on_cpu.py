@@ -78,21 +78,6 @@ def report(study):
     return program("pretrained/study_report.py")
 
 
-def lines_with(ends) -> list[dict]:
-    """A finished run of `form` for each arm's house with this accuracy at the end."""
-    return [
-        {
-            "task": "form",
-            "start": "zero",
-            "arm": arm,
-            "house": house,
-            "curve": [{"accuracy": 0.0}, {"accuracy": end}],
-        }
-        for arm, of in ends.items()
-        for house, end in enumerate(of)
-    ]
-
-
 @pytest.mark.parametrize(
     ("ends", "table"),
     [
@@ -107,7 +92,17 @@ def lines_with(ends) -> list[dict]:
     ],
 )
 def test_a_table_compares_paired_houses(report, ends, table):
-    lines = lines_with(ends)
+    lines = [
+        {
+            "task": "form",
+            "start": "zero",
+            "arm": arm,
+            "house": house,
+            "curve": [{"accuracy": 0.0}, {"accuracy": end}],
+        }
+        for arm, of in ends.items()
+        for house, end in enumerate(of)
+    ]
     page = report.with_tables("<!-- table: form; zero -->\n\nold\n\n<!-- end -->", lines)
     assert report.with_tables(page, lines) == page
     assert [row.split(" | ")[1:] for row in page.splitlines() if row.startswith("| s")] == table

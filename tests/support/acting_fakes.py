@@ -76,6 +76,15 @@ class ScriptedActor(ScriptedPolicy):
         return text if len(text) <= tokens else f"{text[:half]}[cut]{text[half - tokens :]}"
 
 
+class MuteError(Exception):
+    """An exception without a text."""
+
+    def __str__(self) -> str:
+        raise SystemExit("no text")
+
+    __repr__ = __str__
+
+
 @dataclass
 class World:
     """What one attempt has done."""

@@ -47,9 +47,13 @@ class ScriptedPolicy:
     """Turns whose answer is cut off at the token limit."""
     prompts: list[str] = field(default_factory=list)
     seeds: list[int] = field(default_factory=list)
+    refuses: str | None = None
+    """What cannot be encoded, as half a surrogate pair cannot."""
 
     async def encode(self, messages) -> tuple[int, ...]:
         said = "".join(f"<{m.get('name', m['role'])}>{m['content']}" for m in messages)
+        if self.refuses and self.refuses in said:
+            "\ud83d".encode()
         return tuple(map(ord, said))
 
     async def encode_unthinking(self, messages) -> tuple[int, ...]:

@@ -2,6 +2,7 @@
 
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -124,12 +125,11 @@ def configured(*words: str) -> DictConfig:
 
 def pretend(patch: pytest.MonkeyPatch, device: str, num: int = 0, bf16: bool = True) -> None:
     """Be another machine."""
-
-    class Device:
-        is_available = staticmethod(lambda: num > 0)
-        device_count = staticmethod(lambda: num)
-        is_bf16_supported = staticmethod(lambda **_: bf16)
-        get_device_name = staticmethod(lambda: "Tesla T4")
-
+    there = SimpleNamespace(
+        is_available=lambda: num > 0,
+        device_count=lambda: num,
+        is_bf16_supported=lambda **_: bf16,
+        get_device_name=lambda: "Tesla T4",
+    )
     patch.setattr("verl.utils.device.get_device_name", lambda: device)
-    patch.setattr("verl.utils.device.get_torch_device", lambda: Device)
+    patch.setattr("verl.utils.device.get_torch_device", lambda: there)

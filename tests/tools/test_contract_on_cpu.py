@@ -14,12 +14,14 @@ from typing import Any
 
 import pytest
 
+from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env, Limits, Splits
 from rltf_verl.envs.binary_matrix.env import BinaryMatrix
 from rltf_verl.registry import load
 from rltf_verl.tools.contract import check_env
 from rltf_verl.types import Action, Grade, Note, Problem, Step, Trajectory
 from tests.support.acting import OFFICE
+from tests.support.acting_fakes import MuteError
 
 Workspace: Any = load("rltf.env.name", OFFICE)
 
@@ -59,18 +61,10 @@ def splits_of(num: int, data: Callable[[int], Any], reference: str) -> Splits:
     return Splits(tuple(Problem("doubles", i, data(i), reference) for i in range(num)), ())
 
 
-def generous(self: Doubles, problem: Problem, text: str) -> Grade:
-    return Grade("know" in text or Doubles.grade(self, problem, text).correct, True)
-
-
 def fragile(self: Doubles, problem: Problem, text: str) -> Grade:
     if "1e999" in text and int(text):
         return Grade(False, True)
     return Doubles.grade(self, problem, text)
-
-
-def talkative(self: Doubles, problem: Problem, text: str, grade: Grade, level: str) -> str:
-    return f"The answer is {problem.reference}."
 
 
 CALLS = count()
@@ -95,21 +89,26 @@ BROKEN: list[tuple[str, str, Callable[..., Any]]] = [
         "grade",
         lambda self, problem, text: Grade(False, True),
     ),
-    ("nonsense is graded wrong", "grade", generous),
+    (
+        "nonsense is graded wrong",
+        "grade",
+        lambda self, problem, text: Grade(
+            "know" in text or Doubles.grade(self, problem, text).correct, True
+        ),
+    ),
     (
         "grades are the same each time",
         "grade",
         lambda self, problem, text: Grade(problem.reference in text, True, str(next(CALLS))),
     ),
     ("50 hostile texts raise nothing", "grade", fragile),
-    ("below `full` no explanation gives the answer away", "explain", talkative),
+    (
+        "below `full` no explanation gives the answer away",
+        "explain",
+        lambda self, problem, text, grade, level: f"The answer is {problem.reference}.",
+    ),
     ("`hint` and `full` say something", "explain", lambda self, problem, text, grade, level: ""),
 ]
-
-
-@pytest.mark.parametrize(("promise", "method", "function"), BROKEN)
-def test_a_broken_promise_is_found(promise: str, method: str, function: Callable[..., Any]) -> None:
-    assert promise in broken(type("Broken", (Doubles,), {method: function})())
 
 
 def test_what_raises_is_named_with_problem_and_line() -> None:
@@ -211,6 +210,14 @@ class Leaks(Workspace):
         return super().explain(problem, trajectory, grade, "full")
 
 
+class Stores(Workspace):
+    """Encodes arguments, keys too."""
+
+    def step(self, state: Any, action: Action) -> Step:
+        json.dumps(dict(action.arguments), ensure_ascii=False).encode()
+        return super().step(state, action)
+
+
 @pytest.mark.parametrize(
     "env",
     [
@@ -218,6 +225,8 @@ class Leaks(Workspace):
         BinaryMatrix(),
         BinaryMatrix(mode="official", n_max=3),
         Adds(),
+        make_env("docs/examples/lookup.py:Lookup"),
+        Stores(num_houses=6),  # what the check calls with is what a run calls with
     ],
 )
 def test_environments_that_keep_their_promises(env: Any) -> None:
@@ -231,24 +240,31 @@ HOSTILE = "50 hostile actions neither raise nor hang"
 
 
 @pytest.mark.parametrize(
-    ("promise", "method", "function"),
+    ("env", "promise", "method", "function"),
     [
-        (OPENS, "step", lambda self, state, action: Step(str(random.random()))),
-        ("observations are texts within limits.observation_tokens", "look", lambda *_: "word " * 9),
-        ("the solution is graded correct", "grade", lambda *_: Grade(False, True)),
+        *((Doubles, *case) for case in BROKEN),
+        (Adds, OPENS, "step", lambda self, state, action: Step(str(random.random()))),
         (
+            Adds,
+            "observations are texts within limits.observation_tokens",
+            "look",
+            lambda *_: "word " * 9,
+        ),
+        (Adds, "the solution is graded correct", "grade", lambda *_: Grade(False, True)),
+        (
+            Adds,
             "nothing done is graded wrong, and the same each time",
             "grade",
             lambda *_: Grade(True, True),
         ),
-        (NOTES, "explain", lambda *_: [Note("Here.", 1000)]),
-        (NOTES, "explain", lambda *_: []),
+        (Adds, NOTES, "explain", lambda *_: [Note("Here.", 1000)]),
+        (Adds, NOTES, "explain", lambda *_: []),
     ],
 )
 def test_a_promise_broken_by_one_method_is_noticed(
-    promise: str, method: str, function: Callable[..., Any]
+    env: type[Any], promise: str, method: str, function: Callable[..., Any]
 ) -> None:
-    assert promise in broken(type("Broken", (Adds,), {method: function})())
+    assert promise in broken(type("Broken", (env,), {method: function})())
 
 
 @pytest.mark.parametrize(
@@ -266,11 +282,6 @@ def test_a_broken_promise_is_noticed(env: type[Any], promise: str) -> None:
 
 
 METHODS = ("open", "look", "step", "fork", "grade", "explain", "close", "solution")
-
-
-class MuteError(Exception):
-    def __str__(self) -> str:
-        raise KeyboardInterrupt
 
 
 def misbehaving(method: str, misbehave: Callable[[], Any], at: int, **limits: float) -> Adds:
@@ -292,10 +303,7 @@ def findings(env: Any) -> list[str]:
 
 
 def raises(error: BaseException) -> Callable[[], Any]:
-    def misbehave() -> Any:
-        raise error
-
-    return misbehave
+    return lambda: (_ for _ in ()).throw(error)
 
 
 def test_without_problems_nothing_else_is_held_against_the_environment() -> None:
@@ -344,15 +352,3 @@ def test_a_promise_that_was_not_tried_says_so() -> None:
     ):
         kept = {v.promise: v.kept for v in check_env(env, num_problems=2, num_hostile=4)}
         assert kept[promise].startswith("not tried")
-
-
-class Stores(Workspace):
-    """Encodes arguments, keys too."""
-
-    def step(self, state: Any, action: Action) -> Step:
-        json.dumps(dict(action.arguments), ensure_ascii=False).encode()
-        return super().step(state, action)
-
-
-def test_arguments_of_the_check_are_those_of_a_run() -> None:
-    assert broken(Stores(num_houses=6)) == []

@@ -89,7 +89,7 @@ class RowLog:
     ) -> None:
         folder = Path(str(self._config.dir))
         try:
-            text = {i: token_texts(self._decode, row) for i, row in ids.items()}
+            text = {i: token_texts(self._tokenizer.decode, row) for i, row in ids.items()}
             if self._room.left(number):
                 records = episode_records(step, targets, text, number, self._names)
                 write_rows(folder, number, records, self._writer.append)
@@ -104,9 +104,6 @@ class RowLog:
                 type(error).__name__,
                 error,
             )
-
-    def _decode(self, ids: Sequence[int]) -> str:
-        return str(self._tokenizer.decode(ids, skip_special_tokens=False))
 
 
 def episode_records(

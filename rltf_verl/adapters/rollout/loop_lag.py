@@ -53,16 +53,11 @@ def quantile(lags: Lags, share: float) -> float:
     )
 
 
-def ask_lags(workers: Sequence[Any]) -> list[Any]:
-    """References to the lags of agent-loop workers since the last call."""
-    return [worker.loop_lag.remote() for worker in workers]
-
-
 def lag_metrics(asked: Sequence[Any]) -> dict[str, float]:
     """`rltf/worker/…` of all workers together; nothing while no episode ran or no worker answers.
 
     Args:
-        asked: what `ask_lags` returned.
+        asked: references to the lags of agent-loop workers since the last call.
     """
     lags = Lags()
     with suppress(GetTimeoutError, RayError):

@@ -23,6 +23,7 @@ from rltf_verl.adapters.rollout.chat_form import USER, ChatForm, after_answer, c
 from rltf_verl.episode.revise import inserted_span
 from rltf_verl.policy import Calls
 from rltf_verl.prompts.quote import control_tokens
+from rltf_verl.sampler.models import end_tokens
 from rltf_verl.types import Attempt, Message
 
 VERSIONS = ("min_global_steps", "max_global_steps")
@@ -47,13 +48,7 @@ def _end_tokens_of(
     generation config: engines report a reached limit in the same way as an end.
     """
     generation = get_generation_config(copy_to_local(path), trust_remote_code)
-    of_model = getattr(generation, "eos_token_id", None)  # a number, a list or None
-    ends = {tokenizer.eos_token_id, *of_template}
-    if isinstance(of_model, list):
-        ends.update(of_model)
-    elif of_model is not None:
-        ends.add(of_model)
-    return frozenset(ends)
+    return frozenset({*of_template, *end_tokens(generation, tokenizer)})
 
 
 @cache

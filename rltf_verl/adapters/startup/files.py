@@ -23,6 +23,7 @@ from rltf_verl.data.schema import (
     environments_of,
     files_of,
     first_rows,
+    foreign_loops,
     index_of_all,
     problem_of,
     refuse_empty_prompts,
@@ -239,6 +240,13 @@ def check_dataset(key: str, path: str, env: Env, dry_run: DryRun) -> Iterator[Fi
         return
     except (ValueError, OSError) as error:
         yield Finding("", None, f"{key}: {error}", "")
+        return
+    loops = foreign_loops(path)
+    if loops:
+        why = (
+            f"its rows name the agent loop {', '.join(loops)} (agent_name), which gives no feedback"
+        )
+        yield Finding(key, path, why, "drop the column agent_name")
         return
     others = sorted(names - {env.name})
     if others:

@@ -74,7 +74,7 @@ def check_platform(config: DictConfig) -> Iterator[Finding]:
             "add rltf/hardware=cpu to the command line",
         )
     startup = cpu_services() if cpu_platform else None
-    trouble = startup.trouble_of_config(config) if startup else None
+    trouble = startup.trouble_of(config.actor_rollout_ref.rollout) if startup else None
     if trouble is not None:
         yield Finding("", None, trouble, "")
     if lacks_accelerator(config):

@@ -42,7 +42,7 @@ from rltf_verl.adapters.queue.columns import FACTS, FOR_FORWARD, SCORED
 from rltf_verl.adapters.queue.step_rows import StepRows
 from rltf_verl.adapters.rollout.judge_actor import JudgeOfTheJob
 from rltf_verl.adapters.rollout.llm_client import OnlyServerClient, ResumingClient
-from rltf_verl.adapters.rollout.loop_lag import ask_lags, lag_metrics
+from rltf_verl.adapters.rollout.loop_lag import lag_metrics
 from rltf_verl.adapters.startup.budget import NUM_BUDGET_PROBES, check_prompt_budget
 from rltf_verl.adapters.startup.checks import checked_parts, require
 from rltf_verl.adapters.startup.stamp import (
@@ -302,7 +302,7 @@ class RLTFTrainerMixin(_Trainer):
         rows.fields = list(FOR_UPDATE)
         rows.extra_info.update(update_settings(config, num_rows, reads_logits=logits))
         # Ask before the update and read after it, so that no time is spent on waiting.
-        lags = ask_lags(self.agent_workers)
+        lags = [worker.loop_lag.remote() for worker in self.agent_workers]
         output = self.actor_rollout_wg.update_actor(rows)["metrics"]
         if self.rltf.logit_distill.reads_logits:
             clear_outcomes()

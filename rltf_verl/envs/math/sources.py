@@ -56,19 +56,15 @@ def message(name: str) -> Field:
     return read
 
 
-def boxed_in(name: str) -> Field:
-    r"""Contents of the column's last `\boxed{}`."""
-    return lambda row: None if row.get(name) is None else last_box(str(row[name]))
+def boxed(row: Row) -> str | None:
+    r"""Contents of the solution's last `\boxed{}`."""
+    return None if row.get("solution") is None else last_box(str(row["solution"]))
 
 
-def behind_marks(name: str) -> Field:
+def behind_marks(row: Row) -> str | None:
     """GSM8K's answer: what follows the last `####`, without the commas in numbers."""
-
-    def read(row: Row) -> str | None:
-        _, marks, answer = str(row.get(name) or "").rpartition("####")
-        return answer.strip().removeprefix(":").replace(",", "").strip() if marks else None
-
-    return read
+    _, marks, answer = str(row.get("answer") or "").rpartition("####")
+    return answer.strip().removeprefix(":").replace(",", "").strip() if marks else None
 
 
 def ground_truth(row: Row) -> str | None:
@@ -110,7 +106,7 @@ _DEEPMATH = Source(
 _GSM8K = Source(
     "openai/gsm8k",
     column("question"),
-    behind_marks("answer"),
+    behind_marks,
     column("answer"),
     (("main", "train"),),
 )
@@ -132,7 +128,7 @@ SOURCES: dict[str, Source] = {
     "math": Source(
         "EleutherAI/hendrycks_math",
         column("problem"),
-        boxed_in("solution"),
+        boxed,
         column("solution"),
         tuple((subject, split) for subject in SUBJECTS for split in ("train", "test")),
     ),

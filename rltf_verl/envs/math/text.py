@@ -23,6 +23,12 @@ _WORD = re.compile(r"[^\W\d_]{4,}")
 _WHOLE = re.compile(rf"[+-]?(?:[0-9]{{1,3}}(?:{_THOUSANDS}[0-9]{{3}}){{1,9}}|[0-9]{{1,30}})")
 
 
+_WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
+_TIME = re.compile(r"\d{1,2}:(?:0\d|\d\d(?=\s*[ap]))(?:\s*[ap]\.?m\.?)?", re.IGNORECASE)
+"""math-verify reads a quotient, so that 3 is 9:03."""
+_SIDES = re.compile(r"=|\\(?:to|rightarrow)(?![a-z])|\\\\")
+"""What parts the values of one answer: math-verify takes the last one of `41 = 42`."""
+_RELATION = re.compile(r"[\s$]*(?:[<>≠≤≥]|!=|\\(?:ne|l[et]|g[et])q?(?:slant)?(?![a-z]))")
 _RATIO = re.compile(r"\$?\d{1,30}(?:\s*:\s*\d{1,30}){2,9}\$?")
 """Ratios of three and more; math-verify reads quotients."""
 
@@ -39,17 +45,25 @@ def said_answer(text: str) -> str | None:
 
 
 def plainly_equal(answer: str, reference: str) -> bool | None:
-    """The verdict where it needs no algebra: the same text, two words, two ratios or two whole
-    numbers; else None.
+    """The verdict where it needs no algebra: the same text, two words, two ratios, a time, or a
+    whole number; else None.
     """
+    answer, reference = (" ".join(_WRAPPED.sub(r"\1", t).split()) for t in (answer, reference))
     if _BLANKS.sub("", answer) == _BLANKS.sub("", reference):
         return bool(answer.strip())
+    if _TIME.fullmatch(reference):
+        said, time = (re.sub(r"[\s.]", "", text.casefold()) for text in (answer, reference))
+        return time in (said, said.rstrip("apm")) or said == time.rstrip("apm")
     if _WORD.fullmatch(answer) and _WORD.fullmatch(reference):
         return answer.casefold() == reference.casefold()
     if _RATIO.fullmatch(answer) and _RATIO.fullmatch(reference):
         return _ratio(answer) == _ratio(reference)
-    ours, theirs = _whole(answer), _whole(reference)
-    return None if ours is None or theirs is None else ours == theirs
+    number, sides = _whole(reference), {_whole(side) for side in _SIDES.split(answer)}
+    if number is None:
+        return None
+    if _RELATION.match(answer) or sides - {number, None}:
+        return False
+    return True if sides == {number} else None
 
 
 def _ratio(text: str) -> list[int]:

@@ -127,7 +127,7 @@ def _kind_of_expression(value: Basic) -> str:
     if isinstance(value, Relational):
         return "an equation" if isinstance(value, Equality) else "an inequality"
     if isinstance(value, Symbol):
-        return "a letter"
+        return "a letter" if len(value.name) == 1 else "words"
     if isinstance(value, (Rational, Float)):
         whole = isinstance(value, Integer) or value == int(value)
         return "a whole number" if whole else "a number that is not whole"

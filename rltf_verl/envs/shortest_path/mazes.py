@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import random
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -122,7 +122,7 @@ def release_mazes(seed: int, num: int, sizes: Sizes) -> Iterator[Maze]:
         yield _place_ends(grid, (start_row, start_col), (dest_row, dest_col))
 
 
-def _place_ends(grid: Grid, start: Sequence[int], dest: Sequence[int]) -> Maze:
+def _place_ends(grid: Grid, start: Cell, dest: Cell) -> Maze:
     grid[start[0]][start[1]] = "*"
     grid[dest[0]][dest[1]] = "#"
-    return Maze(grid, (start[0], start[1]), (dest[0], dest[1]))
+    return Maze(grid, start, dest)

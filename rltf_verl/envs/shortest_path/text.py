@@ -34,7 +34,8 @@ _WEAK = frozenset(
     split_words("path paths route way solution feasible possible reachable reached reach found")
 )
 _NEGATED = re.compile(
-    r"\b(?:not|isn't|never|no)\s+(?:\w+\s+)?(?:infeasible|impossible|unreachable|unfeasible)\b"
+    r"\b(?:not|isn't|never|no)\s+(?:\w+\s+)?"
+    r"(?:infeasible|impossible|unreachable|unfeasible|blocked|problem)\b"
 )
 _FILLERS = frozenset(
     split_words(

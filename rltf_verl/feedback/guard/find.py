@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from rltf_verl.envs.base import Env
@@ -66,7 +67,15 @@ def find_leaks(env: Env, problem: Problem, text: str, attempt: str = "") -> list
     """
     if len(text) > MAX_TEXT:
         return [Leak("unreadable", 0, len(text))]
-    is_correct = _Grader(env, problem)
+
+    @cache
+    def is_correct(answer: str) -> bool:
+        # What the grader (user code) cannot read is not the answer.
+        try:
+            return grade_text(env, problem, answer).correct
+        except Exception:
+            return False
+
     leaks = set()
     for view in readings(text):
         for leak in _answers(env, problem, view.text, attempt, is_correct):
@@ -76,24 +85,8 @@ def find_leaks(env: Env, problem: Problem, text: str, attempt: str = "") -> list
     return [*ordered, *_copies(env, problem, text, attempt)]
 
 
-class _Grader:
-    """Grades each answer once. What the grader (user code) cannot read is not the answer."""
-
-    def __init__(self, env: Env, problem: Problem) -> None:
-        self._env, self._problem = env, problem
-        self._verdicts: dict[str, bool] = {}
-
-    def __call__(self, answer: str) -> bool:
-        if answer not in self._verdicts:
-            try:
-                self._verdicts[answer] = grade_text(self._env, self._problem, answer).correct
-            except Exception:
-                self._verdicts[answer] = False
-        return self._verdicts[answer]
-
-
 def _answers(
-    env: Env, problem: Problem, text: str, attempt: str, is_correct: _Grader
+    env: Env, problem: Problem, text: str, attempt: str, is_correct: Callable[[str], bool]
 ) -> Iterator[Leak]:
     if env.finds_candidates:
         for c in env.candidates(problem, text, attempt):

@@ -18,6 +18,7 @@ from rltf_verl.data.provenance import finished, versions
 from rltf_verl.data.schema import SCHEMA, row_of
 from rltf_verl.envs import make_env
 from rltf_verl.envs.base import Env
+from rltf_verl.registry import raised_by
 from rltf_verl.types import Problem
 
 
@@ -52,7 +53,14 @@ def build_parquet(
         ValueError: the environment does not exist or cannot make this dataset.
     """
     env = make_env(env_name, **env_options)
-    splits = env.build(seed, num_train, num_test)
+    try:
+        splits = env.build(seed, num_train, num_test)
+        train_table = _table(env, splits.train, "train")
+        test_table = _table(env, splits.test, "test")
+    except ValueError:
+        raise
+    except Exception as error:  # user code
+        raise ValueError(f"{env_name}: {raised_by(type(env), error)}") from error
     _require_problems("train", num_train, splits.train)
     _require_problems("test", num_test, splits.test)
     sizes = [f"--seed={seed}", f"--num-train={num_train}", f"--num-test={num_test}"]
@@ -72,8 +80,6 @@ def build_parquet(
     folder = Path(out_dir)
     folder.mkdir(parents=True, exist_ok=True)
     train, test = folder / "train.parquet", folder / "test.parquet"
-    train_table = _table(env, splits.train, "train")
-    test_table = _table(env, splits.test, "test")
     with (
         finished(
             train_table.to_batches, SCHEMA, train, {**provenance, "split": "train"}

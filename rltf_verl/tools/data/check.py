@@ -18,6 +18,7 @@ from rltf_verl.data.schema import (
     NO_CHAT,
     REQUIRED,
     check_parquet,
+    is_own_loop,
     problem_of,
     same_everywhere,
     text_of,
@@ -119,13 +120,13 @@ def _check(path: Path) -> CheckedFile:
     env = takes_rows_of(path, AS_IT_IS, {})
     check_parquet(path, env)
     table = pq.read_table(path)
-    # a file in verl's form lacks the last one, `agent_name`
-    rows = table.select(REQUIRED if env is None else REQUIRED[:-1]).to_pylist()
+    # a file in verl's form may lack the last ones
+    rows = table.select([name for name in REQUIRED if name in table.column_names]).to_pylist()
     faults = {i: fault for i, row in enumerate(rows) if (fault := _fault(row, env))}
     errors = [f"{path}, row {i}: {fault}" for i, fault in list(faults.items())[:MOST_NAMED]]
     if len(faults) > MOST_NAMED:
         errors.append(f"{path}: {counted(len(faults) - MOST_NAMED, 'more bad row')}")
-    indices = [(row["extra_info"] or {}).get("index") for row in rows]
+    indices = [(row.get("extra_info") or {}).get("index") for row in rows]
     if same_everywhere(indices):
         errors.append(
             f"{path}: extra_info.index is {indices[0]} in all rows, and seeds are made of it:"
@@ -138,7 +139,7 @@ def _check(path: Path) -> CheckedFile:
             " provenance)"
         )
     good = [row for i, row in enumerate(rows) if i not in faults]
-    splits = ((row["extra_info"] or {}).get("split") for row in good)
+    splits = ((row.get("extra_info") or {}).get("split") for row in good)
     return CheckedFile(
         path,
         len(rows),
@@ -183,7 +184,7 @@ def _fault(row: dict[str, Any], env: Env | None) -> str:
         return str(error)
     except (TypeError, LookupError, AttributeError):
         return NO_CHAT
-    if env is None and row["agent_name"] != AGENT_NAME:
+    if not is_own_loop(row.get("agent_name", AGENT_NAME)):
         return f"agent_name is {row['agent_name']!r}, not {AGENT_NAME!r}"
     if not question.strip():
         return "its prompt has no text"

@@ -54,10 +54,11 @@ def checked_feedback(
     block, env = rltf.feedback.provider, make_env(rltf.env.name, **rltf.env.options)
     provider = make_provider(block.name, **block.options)
     require_rows_of(env, questions)
-    if env.acts or judges_of(env) or judges_of(provider):
+    if env.acts or env.has_record or judges_of(env) or judges_of(provider):
         raise ValueError(
-            "rltf feedback check: asks no judge and plays no steps; `rltf env check` plays them,"
-            " `rltf feedback try` asks a judge, and `rltf probe` reads episodes"
+            "rltf feedback check: asks no judge, plays no steps and grades no corrections; `rltf"
+            " env check` plays steps, `rltf feedback try` asks a judge, `rltf plan` shows"
+            " corrections, and `rltf probe` reads episodes"
         )
     if rltf.env.name == "reward_function":
         env = CheckedFunction(**rltf.env.options)

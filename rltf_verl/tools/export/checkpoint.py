@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rltf_verl.runlog.about import read_about
 from rltf_verl.runlog.files import LATEST, STAMP, only_folder
 from rltf_verl.texts import one_line
 
@@ -52,10 +53,7 @@ class Checkpoint:
 
     def settings(self) -> dict[str, Any]:
         """The stamp of the run, by config key; empty for a run without this package."""
-        try:
-            return dict(json.loads((self.folder / STAMP).read_text("utf-8")))
-        except (OSError, ValueError, TypeError):  # TypeError: it is no object
-            return {}
+        return read_about(self.folder, STAMP)
 
 
 def find_checkpoint(place: Path) -> Checkpoint:

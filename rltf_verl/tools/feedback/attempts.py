@@ -141,8 +141,10 @@ def changed_at(reference: str) -> Iterator[tuple[str, int]]:
     words = [match.span() for match in re.finditer(r"[^\W_]+", reference)]
     ends = {words[0][0], words[len(words) // 2][1] - 1, words[-1][1] - 1} if words else ()
     for place in sorted(ends):
-        # a neighbour in the alphabet: as long as before, and seldom another right answer
-        another = chr(ord(reference[place]) + (-1 if reference[place] in "9zZ" else 1))
+        # A neighbour in the alphabet: as long as before, and seldom another right answer. Even
+        # digits and odd letters have one above, so that not all numbers become too large.
+        was = reference[place]
+        another = chr(ord(was) + (1 if (ord(was) % 2 == 0) == was.isdigit() else -1))
         yield f"{reference[:place]}{another}{reference[place + 1 :]}", place
 
 

@@ -97,7 +97,7 @@ def calls_differ(one: CheckedAttempt) -> str:
     for name in ("score", "text", "error") if not last.late else ():
         before, after = str(getattr(first, name)), str(getattr(last, name))
         if before != after:
-            return f"{name} {_quoted(before)}, then {name} {_quoted(after)}"
+            return f"{name} {quoted(before)}, then {name} {quoted(after)}"
     return ""
 
 
@@ -435,7 +435,7 @@ def findings_of(seen: CheckedFeedback, rules: Sequence[FeedbackRule] = FAULTS) -
         if hits:
             one, what = hits[0]
             index, attempt = one.question.problem.index, one.attempt
-            why = f"problem {index}, {attempt.kind} {_quoted(attempt.text)}: {what}"
+            why = f"problem {index}, {attempt.kind} {quoted(attempt.text)}: {what}"
             num = len({id(hit) for hit, _ in hits})
             found.append(Finding(rule.name, f"{num} of {len(seen.attempts)}", why, rule.fix))
     return found
@@ -453,10 +453,10 @@ def _ends(text: str) -> str:
 
 
 def _said(one: CheckedAttempt) -> str:
-    return f"the text {_quoted(one.first.text)}"
+    return f"the text {quoted(one.first.text)}"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
     return repr(one_line(text, SHOWN))
 
 

@@ -12,7 +12,6 @@ from rltf_verl.episode.parts import Parts
 from rltf_verl.episode.placeholders import CRITIQUE, LATER, SLOW
 from rltf_verl.feedback.judge_prompt import JUDGED
 from rltf_verl.findings import Finding, Rule, findings
-from rltf_verl.texts import one_line
 from rltf_verl.tools.feedback.attempts import (
     NO_IDEA,
     CheckedAttempt,
@@ -24,6 +23,7 @@ from rltf_verl.tools.feedback.verdicts import (
     FAULTS,
     CheckedFeedback,
     findings_of,
+    quoted,
     same_text,
     tells_answer,
 )
@@ -32,7 +32,6 @@ from rltf_verl.tools.plan.play import GradedExample, PlannedEpisode, RunLengths
 from rltf_verl.tools.plan.sizes import epochs_end_first
 
 PLACEHOLDERS = (JUDGED, CRITIQUE, SLOW, *LATER.values())
-SHOWN = 80
 LARGE = 100.0
 """Size of a reward that is worth a line."""
 N, TEMPERATURE = (f"actor_rollout_ref.rollout.{name}" for name in ("n", "temperature"))
@@ -174,12 +173,12 @@ def _answers(plays: Sequence[PlannedEpisode], no_idea: Sequence[GradedExample]) 
             reads = f", and reads {play.right.form}" if play.right is not None else ""
             yield (
                 f"{at}: its prompt asks for {missed[0].form}, and the grader takes"
-                f" {_quote(missed[0].text)} for wrong{reads}; change the prompts, or choose the"
+                f" {quoted(missed[0].text)} for wrong{reads}; change the prompts, or choose the"
                 " environment that reads them"
             )
         elif play.right is None and reference.strip():
             yield (
-                f"{at}: the grader takes its reference answer {_quote(reference)} for wrong in"
+                f"{at}: the grader takes its reference answer {quoted(reference)} for wrong in"
                 " every form that was tried; look at rltf.env, or at the dataset's ground truth"
             )
         elif play.right is not None and not asked and play.right.form in ("\\boxed{}", "####"):
@@ -270,7 +269,7 @@ def _lengths(inputs: Inputs, measured: RunLengths) -> Iterator[Finding]:
             "raise it, or set data.filter_overlong_prompts=True",
             "warning",
         )
-    if (solutions.num_over or 0) * 2 > solutions.num:
+    if solutions.num_over * 2 > solutions.num:
         yield Finding(
             ANSWER,
             answer,
@@ -288,7 +287,3 @@ def _lengths(inputs: Inputs, measured: RunLengths) -> Iterator[Finding]:
             f"raise it by {answer - measured.room} to quote all",
             "warning",
         )
-
-
-def _quote(text: str) -> str:
-    return repr(one_line(text, SHOWN))

@@ -109,11 +109,13 @@ def sampled(monkeypatch):
         queue.refill(size)
 
         method = Method(config)
-
-        def is_live(step):
-            return live_groups(step.batch, method, method.weights(ONLY))
-
-        batch, metrics = LiveGroups(queue.sample, queue.refill, is_live, rounds)(1, partition, size)
+        live = LiveGroups(
+            queue.sample,
+            queue.refill,
+            lambda step: live_groups(step.batch, method, method.weights(ONLY)),
+            rounds,
+        )
+        batch, metrics = live(1, partition, size)
         groups = list(dict.fromkeys(key.partition("_")[0] for key in batch.keys))
         return groups, {k.removeprefix("rltf/"): v for k, v in metrics.items()}, queue
 

@@ -89,6 +89,14 @@ def problem(reference: str, question: str = "How many?", **data: str) -> Problem
         ("\\frac{1}{2}", "\\boxed{½}", True, False),
         ("5", "The answer is\n\\[\n5\n\\]", True, False),
         ("5", "**Answer**: `5`", True, False),
+        ("\\text{June 20}", "\\boxed{June 20}", True, False),
+        ("\\text{9:03 PM}", "\\boxed{9:03 p.m.}", True, False),
+        ("\\text{9:03 PM}", "\\boxed{9:03 AM}", False, False),
+        ("9:03", "\\boxed{3}", False, True),  # a quotient
+        ("42", "\\boxed{x = 42}", True, True),
+        ("42", "\\boxed{41 = 42}", False, False),
+        ("42", "\\boxed{\\neq 42}", False, True),
+        ("42", "\\boxed{> 42}", False, True),
         ("5", "The answer is 5.\nI hope this answer is helpful.", True, False),
     ],
 )
@@ -124,7 +132,6 @@ def test_a_comparison_that_takes_too_long_is_told() -> None:
     grade = Math(timeout_s=0.5, num_workers=1).grade(problem("\\sqrt{2}"), answer)
     assert (grade.correct, grade.format_ok, grade.parsed) == (False, True, "9^{9^{9^{9}}}")
     assert grade.error == "comparing answers: no verdict within 0.5 s"
-    assert "No answer was found" in STRICT.explain(problem("\\sqrt{2}"), "", grade, "location")
     assert Math(timeout_s=60, num_workers=1).grade(problem("\\sqrt{8}"), right).correct, "the next"
 
 

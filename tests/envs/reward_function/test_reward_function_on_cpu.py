@@ -200,7 +200,7 @@ def test_the_function_sees_what_the_row_holds(file: Path) -> None:
     asked = row({"target": np.array(["b"])}, parts=np.array(["a", "b"]))
     problem = problem_of(env, asked)
     assert env.grade(problem, "").correct
-    assert problem.reference == '{"target": ["b"]}'
+    assert problem.reference == "b"
     assert json.loads(json.dumps(dict(problem.data))) == problem.data
 
 
@@ -229,10 +229,11 @@ def test_the_function_sees_what_the_row_holds(file: Path) -> None:
         ("B", "C", "The correct option is B (mitochondrion).", True),
         ("False", "True", "You should have answered False.", True),
         ("May", "June", "Change June to May.", True),
+        ({"target": ["Paris", "City of Paris"]}, "Lyon", "The answer is Paris.", True),
     ],
 )
 def test_texts_that_the_guard_finds_and_passes(
-    file: Path, reference: str, attempt: str, text: str, leaks: bool
+    file: Path, reference: Any, attempt: str, text: str, leaks: bool
 ) -> None:
     env = RewardFunction(f"{file}:strictly")
     assert bool(find_leaks(env, problem_of(env, row(reference)), text, attempt)) is leaks
@@ -318,11 +319,33 @@ def test_rows_without_an_index_get_one_of_their_question(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize(
+    ("truth", "reference"),
+    [
+        ({"target": ["Paris", "City of Paris"]}, "Paris"),
+        (["Paris", "City of Paris"], "Paris"),
+        ([3, 1, 2], "[3, 1, 2]"),
+        ({"inputs": ["1"], "outputs": ["2"]}, '{"inputs": ["1"], "outputs": ["2"]}'),
+    ],
+)
+def test_the_first_of_several_accepted_texts_is_the_reference(truth: Any, reference: str) -> None:
+    found = problem_of(RewardFunction(), row(truth))
+    assert found.reference == reference
+
+
+def test_a_file_of_verl_may_lack_what_verl_does_not_need(tmp_path: Path) -> None:
+    least = {key: value for key, value in row().items() if key != "extra_info"}
+    path = write_rows(tmp_path / "train.parquet", [{**least, "agent_name": "rltf_tools"}])
+    assert check_parquet(path, RewardFunction()).reference == "7"
+    assert not check_files([path]).errors
+
+
+@pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"reward_model": {"style": "rule"}}, "reward_model.ground_truth is missing"),
         ({"prompt": "What?"}, "no list of chat messages: .*'role': 'user', 'content': TEXT"),
         ({"data_source": "mine"}, "data.train_files=.*data_source=mine: .*custom_reward"),
+        ({"agent_name": "tool_agent"}, "agent loop tool_agent.*; drop the column agent_name"),
         (
             {**row(env="math", task="{}"), "agent_name": "rltf"},
             "made for the environment math",

@@ -112,11 +112,10 @@ def test_turns_samples_seeds_and_files(
     never.
     """
     monkeypatch.undo()  # the picture too
-
-    def told_why(body: Body) -> bool:
-        return body["messages"] != list(questions[row_of(questions, body)].messages)
-
-    server.reply = knows(questions, lambda row, body: row == 0 or (row == 1 and told_why(body)))
+    first = [list(question.messages) for question in questions]
+    server.reply = knows(
+        questions, lambda row, body: row == 0 or (row == 1 and body["messages"] != first[1])
+    )
     words = ("feedback.provider=verifier", "-n", 2, "--rounds", 2)
     ended_well(evaluated(server, data, tmp_path, *words))
     results = results_of(tmp_path)

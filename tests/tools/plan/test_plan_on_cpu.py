@@ -70,10 +70,10 @@ def test_a_problem_is_played_as_the_run_will_play_it(run: Run) -> None:
     first, second = problem.turns
     asks = 'What is 0 + 1? Let\'s think step by step and output the final answer after "####".'
     assert first["prompt"] == f"<user>{asks}<assistant>"
-    assert (first["text"], first["grade"]["correct"], first["reward"]) == ("#### 2", False, 0.0)
-    assert first["feedback"]["text"] == "Your previous answer is incorrect. 2 was read."
+    assert (first["text"], first["grade"]["correct"], first["reward"]) == ("#### 0", False, 0.0)
+    assert first["feedback"]["text"] == "Your previous answer is incorrect. 0 was read."
     assert second["prompt"].startswith(f"<user>Question: {asks}")
-    assert "Your Previous Solution:\n#### 2\n" in second["prompt"]
+    assert "Your Previous Solution:\n#### 0\n" in second["prompt"]
     assert first["feedback"]["text"] in second["prompt"]
     assert (second["text"], second["stop"]) == ("#### 1", "solved")
     rules = [part["advantage"] for row in problem.rows for part in row["parts"]]
@@ -126,9 +126,9 @@ def test_a_judge_is_not_asked_and_what_it_would_be_sent_is_shown(run: Run) -> No
     plan = planned(run("rltf/method=fm", *JUDGE))
     problem = plan.problems[0]
     (sent,), (critic,) = problem.judge_prompts, problem.critic_prompts
-    assert "#### 2" in sent
+    assert "#### 0" in sent
     assert "(what the judge writes about this attempt)" in problem.turns[1]["prompt"]
-    assert "A student's solution:\n#### 2" in critic
+    assert "A student's solution:\n#### 0" in critic
     assert plan.step["most_judge_calls"] == 32
     price = 32 * (len(sent) * 10 + 1024 * 1000) / 1e6
     assert plan.step["most_judge_price"] == pytest.approx(price, rel=0.01)
