@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 
@@ -59,13 +59,6 @@ def in_line(rewards: torch.Tensor, valid: torch.Tensor, group: torch.Tensor) -> 
         group: [S] int64.
     """
     return EpisodeBatch(rewards, rewards > 0.5, valid, group)
-
-
-def by_graded_rewards(episodes: EpisodeBatch) -> EpisodeBatch:
-    """The same episodes, rewarded by R(x_0, y) alone: what an answer is worth to the first
-    prompt.
-    """
-    return replace(episodes, rewards=episodes.graded)
 
 
 def is_revised(episodes: EpisodeBatch) -> torch.Tensor:

@@ -334,7 +334,7 @@ def _trouble_with(prompt: Iterable[Any] | None) -> str:
     try:
         for message in prompt or ():
             text_of(message["content"])
-            if any(message.get(name) for name in ("tool_calls", "tool_call_id")):
+            if message.get("tool_calls"):
                 return "a message of the prompt is of a tool call, and only texts are read: drop it"
     except ValueError as error:
         return str(error)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 import torch
 
 from rltf_verl.algos.distill import distill_advantages, floor_mask, soft_floor
-from rltf_verl.algos.episodes import EpisodeBatch, by_graded_rewards
+from rltf_verl.algos.episodes import EpisodeBatch
 from rltf_verl.algos.returns import discounted_returns
 from rltf_verl.algos.role_loss import distill_loss
 from rltf_verl.algos.targets import RowBatch, RowTargets, of_turns
@@ -58,7 +59,8 @@ class Distill(Objective[DistillConfig]):
 
     def turn_weights(self, episodes: EpisodeBatch) -> torch.Tensor:
         """[S, M] a of each turn (`algos.distill.distill_advantages`)."""
-        unshaped = by_graded_rewards(episodes)
+        # R(x_0, y) alone: what an answer is worth to the first prompt
+        unshaped = replace(episodes, rewards=episodes.graded)
         returns = discounted_returns(unshaped, self.config.gamma)
         by_std = self.config.attempt.norm_by_std
         if is_own(self.settings.baseline):

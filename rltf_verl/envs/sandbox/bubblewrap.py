@@ -36,9 +36,9 @@ from rltf_verl.envs.sandbox.syscalls import syscall_filter
 CAP_SYS_ADMIN = 21
 FIRST_UID = 2**30
 MISSING = (
-    "rltf.env.sandbox=bubblewrap: the command bwrap is not installed; apt-get install bubblewrap,"
-    " or set rltf.env.sandbox=sandbox_fusion with rltf.env.url, or, only for programs that you"
-    " would run yourself, rltf.env.sandbox=unsafe_process"
+    "the command bwrap is not installed; apt-get install bubblewrap, or set"
+    " rltf.env.sandbox=sandbox_fusion with rltf.env.url, or, only for programs that you would run"
+    " yourself, rltf.env.sandbox=unsafe_process"
 )
 NO_FILTER = (
     "rltf.env.sandbox=bubblewrap: there is no filter of system calls for {machine}, and without one"
@@ -58,8 +58,6 @@ class BubblewrapSandbox(LocalSandbox):
         """See `Sandbox.trouble`."""
         if syscall_filter() is None:
             return NO_FILTER.format(machine=platform.machine())
-        if shutil.which("bwrap") is None:
-            return MISSING
         cause = super().trouble()
         return None if cause is None else f"rltf.env.sandbox=bubblewrap: {cause}"
 
