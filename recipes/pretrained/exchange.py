@@ -33,7 +33,7 @@ def of_dates(line: Line) -> list[Point]:
     """A run of study.py: of two turns but for GRPO, 32 first answers a step."""
     points, (arm, _, few) = line["curve"], line["arm"].partition(", ")
     if arm == "gold":
-        most = int(few or GOLD_A_STEP * points[-1]["step"])
+        most = int(few.partition(",")[0] or GOLD_A_STEP * points[-1]["step"])
         return [Point(p["accuracy"], 0, 0, min(GOLD_A_STEP * p["step"], most)) for p in points]
     seconds = [0 if arm == "grpo" else p["answers"] - 32 * p["step"] for p in points]
     return [Point(p["accuracy"], p["answers"], n, 0) for p, n in zip(points, seconds, strict=True)]

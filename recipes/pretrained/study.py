@@ -97,11 +97,11 @@ def again(n: int) -> tuple[str, str]:
     return (f"data.train_max_samples={n}", f"trainer.total_epochs={256 // n}")
 
 
+CHOSEN = ", chosen there"
 OF_CRITIQUES = {
-    "raft, chosen there": replace(CORE["raft"], task="critique"),
-    "sd, chosen there": replace(CORE["sd"], task="critique"),
-    "gold, 16, chosen there": Arm((*CORE["gold"].words, *again(16)), task="critique"),
-    "sft, chosen there": replace(CORE["sft"], task="critique"),
+    f"raft{CHOSEN}": replace(CORE["raft"], task="critique"),
+    f"sd{CHOSEN}": replace(CORE["sd"], task="critique"),
+    f"gold, 16{CHOSEN}": Arm((*CORE["gold"].words, *again(16)), task="critique"),
 }
 """Arms whose rate and weight are chosen on critiques."""
 ARMS = CORE | OTHERS | OF_CRITIQUES
@@ -114,10 +114,8 @@ RETRIES = {"own": "policy", "again": "correctness"}
 itself, or only whether it is right.
 """
 ROUNDS = 3
-HALF = ", half the rate"
-HALVES = (f"sd{HALF}", f"raft{HALF}")
-"""Where six turns are trained, 2e-4 loses the policy on some houses; on dates an update had 1.2e-4.
-"""
+HALF = "sd, half the rate"
+"""At 2e-4, which dates chose, critiques lose the policy on some houses."""
 RATIOS = ("sd, ppo", "sd, cispo")
 """Ratio of the policy to itself with the feedback, clipped as either does."""
 FOREIGN = "gold, another author"
@@ -173,7 +171,7 @@ LIKE = {
     **{fewer: Like("gold", again(n)) for n, fewer in zip((16, 64), FEWER, strict=True)},
     **{name: Like(name.partition(",")[0], rate=rate) for name, rate in TODAY.items()},
     **{name: Like(name.partition(",")[0], weight=0.1, rate=1.2e-4) for name in PRESETS},
-    **{name: Like(name.partition(",")[0], rate=1e-4) for name in HALVES},
+    HALF: Like("sd", rate=1e-4),
     **{
         name: Like(
             "sd", ("rltf.distill.reference=sampler", f"rltf.distill.loss={name[4:]}"), rate=1.2e-4
@@ -187,7 +185,7 @@ IMITATING = ("sft", EQUAL, "raft", "sd")
 Part = tuple[str, str, Sequence[int], Sequence[str]]
 GRID: Sequence[Part] = (
     ("prompt", "zero", HOUSES, ("no training",)),
-    ("critique", "zero", FEW, (*HALVES, FEWER[0], "raft", "sd", "sd rejection")),
+    ("critique", "zero", FEW, (*OF_CRITIQUES, HALF, "raft", "sd", "sd rejection")),
     ("date", "zero", HOUSES, (*CORE, AGAIN)),
     ("date", "zero", FEW, (FOREIGN, *TODAY, *RATIOS)),
     ("date", "zero", FEW, (*OTHERS, EQUAL, GRPO_ON_TURNS, "sd second_turn, full rate")),

@@ -26,15 +26,15 @@ from study import (
     AGAIN,
     ARMS,
     CHOOSING,
+    CHOSEN,
     CORE,
     EQUAL,
     EQUAL_AGAIN,
     EQUAL_SD,
     FEWER,
-    HALF,
-    HALVES,
     LIKE,
     NULL,
+    OF_CRITIQUES,
     PRESETS,
     RETRIES,
     SD_AGAIN,
@@ -78,11 +78,12 @@ OF_SQL = {
     "gold queries": "gold",
 }
 """The same arms in recipes/sql."""
+RAFT, SD, GOLD = OF_CRITIQUES
 COLORS = {"verdicts": "#999999", "texts": "#0072B2", "gold": "#E69F00"}
 """What was bought -> its mark in the picture."""
 PAIRS = {
     "date": (("raft", NULL), (AGAIN, NULL)),
-    "critique": ((HALVES[1], FEWER[0]), (HALVES[1], HALVES[0]), (HALVES[0], FEWER[0])),
+    "critique": ((RAFT, GOLD), (RAFT, SD), (SD, GOLD)),
     "fault": (
         (EQUAL_SD, "raft"),
         (EQUAL_SD, NULL),
@@ -170,7 +171,7 @@ def counted(values: Sequence[float]) -> str:
 def purchases(lines: Sequence[Line]) -> dict[str, Runs]:
     """Task -> the runs of each arm: dates, the tiny policy's matrices, and recipes/sql."""
     tasks: dict[str, dict[str, list[list[Point]]]] = {}
-    for (of, name), arm in product(BOUGHT.items(), (*CORE, *FEWER, *HALVES)):
+    for (of, name), arm in product(BOUGHT.items(), (*CORE, *FEWER, *OF_CRITIQUES)):
         runs = [*map(of_dates, runs_of(lines, *of, arm).values())]
         tasks.setdefault(name, {}).update({arm: runs} if runs else {})
     others = ("matrices", matrices.results(), of_dates), ("SQL", lines_of(SQL), of_sql)
@@ -247,8 +248,8 @@ def draw(lines: Sequence[Line], path: Path) -> None:
     for panel, (task, runs) in zip(panels, tasks.items(), strict=True):
         goal, there = halfway(runs)
         for arm, points in there.items():
-            name = OF_SQL.get(arm, arm).removesuffix(HALF)
-            if name in NAMES and arm + HALF not in runs:
+            name = OF_SQL.get(arm, arm).removesuffix(CHOSEN)
+            if name in NAMES and arm + CHOSEN not in runs:
                 row = [*NAMES].index(name)
                 _draw_arm(panel, row, points)
                 end = statistics.fmean(run[-1].right for run in runs[arm])
