@@ -23,7 +23,8 @@ _WORD = re.compile(r"[^\W\d_]{4,}")
 _WHOLE = re.compile(rf"[+-]?(?:[0-9]{{1,3}}(?:{_THOUSANDS}[0-9]{{3}}){{1,9}}|[0-9]{{1,30}})")
 
 
-_WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
+WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
+"""Words in LaTeX."""
 _TIME = re.compile(r"\d{1,2}:(?:0\d|\d\d(?=\s*[ap]))(?:\s*[ap]\.?m\.?)?", re.IGNORECASE)
 """math-verify reads a quotient, so that 3 is 9:03."""
 _SIDES = re.compile(r"=|\\(?:to|rightarrow)(?![a-z])|\\\\")
@@ -48,7 +49,7 @@ def plainly_equal(answer: str, reference: str) -> bool | None:
     """The verdict where it needs no algebra: the same text, two words, two ratios, a time, or a
     whole number; else None.
     """
-    answer, reference = (" ".join(_WRAPPED.sub(r"\1", t).split()) for t in (answer, reference))
+    answer, reference = (" ".join(WRAPPED.sub(r"\1", t).split()) for t in (answer, reference))
     if _BLANKS.sub("", answer) == _BLANKS.sub("", reference):
         return bool(answer.strip())
     if _TIME.fullmatch(reference):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 
+from rltf_verl.envs.math.text import WRAPPED
 from rltf_verl.envs.text.number_words import LATEX_FRACTION, as_number, spell_digits
 
 Span = tuple[int, int]
@@ -161,10 +162,9 @@ _ANY_DIGIT = re.compile(r"\d")
 _DIGIT = re.compile(r"(?<![\w.,])\d(?![\w]|[.,]\d)", re.ASCII)
 # `\$`, thin spaces, `^\circ`, `%` at the end
 _DRESS = re.compile(r"\\[$!,;:]|\^\s*\{?\s*\\circ\s*\}?|\\?%$")
-_WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
 # `\text{ cm}^2`, ` m/s`, ` empty seats`
 _UNIT = re.compile(
-    rf"\s*{_WRAPPED.pattern}(?:\s*\^\s*\{{?\s*\d\s*\}}?)?\s*$|(?:\s[^\W\d_][^\s\d]{{0,12}}){{1,2}}$"
+    rf"\s*{WRAPPED.pattern}(?:\s*\^\s*\{{?\s*\d\s*\}}?)?\s*$|(?:\s[^\W\d_][^\s\d]{{0,12}}){{1,2}}$"
 )
 
 
@@ -214,4 +214,4 @@ def undressed(reference: str) -> str:
     """
     plain = _DRESS.sub("", reference).strip()
     number = _UNIT.sub("", plain)
-    return number if as_number(number) is not None else _WRAPPED.sub(r"\1", plain).strip()
+    return number if as_number(number) is not None else WRAPPED.sub(r"\1", plain).strip()
