@@ -199,9 +199,9 @@ def _text_of(truth: Any) -> str:
     if truth is None:
         return ""
     is_wrapped = isinstance(truth, Mapping) and len(truth) == 1
-    accepted = next(iter(truth.values())) if is_wrapped else truth
-    if isinstance(accepted, list) and accepted and all(isinstance(a, str) for a in accepted):
-        return str(accepted[0])
+    match next(iter(truth.values())) if is_wrapped else truth:
+        case [str(first), *_]:
+            return first
     return truth if isinstance(truth, str) else json.dumps(truth, ensure_ascii=False)
 
 
