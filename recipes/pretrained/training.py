@@ -213,6 +213,9 @@ class Study:
                 "VERL_FILE_LOGGER_PATH": str(folder / "metrics.jsonl"),
             }
             with (folder / "log.txt").open("wb") as log:
+                # An end that came before there is a process to end would leave it alone.
+                early: list[int] = []
+                ends = signal.signal(signal.SIGTERM, lambda number, _: early.append(number))
                 process = subprocess.Popen(
                     command,
                     env={**self.environment, **variables},
@@ -223,7 +226,8 @@ class Study:
                     close_fds=False,  # the claim of the run is its own too: it may outlive us
                 )
                 try:
-                    code = process.wait()
+                    signal.signal(signal.SIGTERM, ends)
+                    code = 128 + early[0] if early else process.wait()
                 finally:
                     _end(process)
         if code:

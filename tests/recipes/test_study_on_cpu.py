@@ -1,7 +1,9 @@
 """recipes/pretrained/study.py: how rates and weights are chosen, and which runs are results."""
 
+import os
 import re
 import signal
+import subprocess
 from collections import Counter
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -188,6 +190,21 @@ def test_a_study_that_is_ended_ends_its_run(train, tmp_path):
         train(ASKS_TO_END)
     pid = int((tmp_path / "runs/lines_sd_0/log.txt").read_text())
     assert not Path(f"/proc/{pid}").exists()
+
+
+def test_an_end_that_comes_while_a_run_starts_ends_it(train, monkeypatch):
+    class EndedAtItsStart(subprocess.Popen):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            if options.get("start_new_session"):
+                started.append(self)
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    started = []
+    monkeypatch.setattr(subprocess, "Popen", EndedAtItsStart)
+    with pytest.raises(SystemExit):
+        train("import time; time.sleep(600)")
+    assert [run.returncode for run in started] == [-signal.SIGKILL]
 
 
 def test_what_was_made_halfway_is_made_again(tmp_path):
