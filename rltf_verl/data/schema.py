@@ -283,13 +283,18 @@ def environments_of(path: str | Path) -> set[str]:
         return {str(info["env"]) for info in infos if info and _is_ours(info)}
 
 
-def foreign_loops(path: str | Path) -> list[str]:
-    """Names in the column `agent_name` of a checked file that are not this package's: verl lets the
-    loops of these names play the rows.
+def refuse_foreign_loops(path: str | Path) -> None:
+    """Raise ValueError if a row of a checked file names an agent loop that is not this package's:
+    verl would let that one play it.
     """
     with pq.ParquetFile(path) as file:
         names = _column(file, "agent_name") if "agent_name" in file.schema_arrow.names else ()
-        return sorted({str(name) for name in names if not is_own_loop(name)})
+        foreign = {str(name) for name in names if not is_own_loop(name)}
+    if foreign:
+        raise ValueError(
+            f"{path}: its rows name the agent loop {', '.join(sorted(foreign))}, which gives no"
+            " feedback: drop the column agent_name"
+        )
 
 
 def is_own_loop(agent_name: Any) -> bool:

@@ -219,6 +219,38 @@ def test_what_is_there_is_not_replaced_without_a_word(tmp_path):
     assert seeds(tmp_path) == [1, 1]
 
 
+MINE = """
+from rltf_verl.envs.base import Env, Splits
+from rltf_verl.types import Problem
+
+class Mine(Env):
+    name = "mine"
+
+    def build(self, seed, num_train, num_test):
+        return {build}
+
+    def prompt(self, problem):
+        return {prompt}
+"""
+
+
+@pytest.mark.parametrize(
+    ("build", "prompt", "message"),
+    [
+        ("Splits([Problem('mine', 0, {}, 3)], [])", "'?'", "reference must be a text, not int"),
+        ("{}['seed']", "'?'", r"mine\.py:Mine: KeyError: 'seed' \(mine\.py:9\)"),
+        ("Splits([Problem('mine', 0, {}, '3')], [])", "1 / 0", r"ZeroDivision.*mine\.py:12\)"),
+        ("Splits([Problem('mine', 0, {1: {2}}, '3')], [])", "'?'", "TypeError: .*not JSON"),
+    ],
+)
+def test_an_error_in_a_class_of_ones_own_is_one_line(tmp_path, build, prompt, message):
+    path = tmp_path / "mine.py"
+    path.write_text(MINE.format(build=build, prompt=prompt))
+    with pytest.raises(ValueError, match=message):
+        build_parquet(f"{path}:Mine", tmp_path / "out", 0, 1, 0)
+    assert not (tmp_path / "out").exists()
+
+
 def test_an_empty_split_is_refused(tmp_path):
     pytest.importorskip("math_verify")
     path = tmp_path / "own.jsonl"

@@ -78,6 +78,7 @@ def test_files_are_rows_of_ours_and_an_id_takes_its_correction_out(tmp_path: Pat
     train, test = (pq.read_table(file).num_rows for file in files)
     assert 60 - train == test > 0
     ran("data", "check", *files)
+    assert "`rltf plan` shows corrections" in refused("feedback", "check", files[0])
 
     known = check_parquet(files[0]).data["id"]
     ran(*words, "--overwrite", "--without", known)

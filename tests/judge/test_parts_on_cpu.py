@@ -7,7 +7,7 @@ import pytest
 
 from rltf_verl.feedback import make_provider
 from rltf_verl.findings import ConfigError
-from rltf_verl.judge.client import Fault, read_reply, retry_after
+from rltf_verl.judge.client import LONGEST_REPLY, Fault, read_reply, retry_after
 from rltf_verl.judge.limits import Breaker, RateLimit
 from rltf_verl.judge.wire import Reply
 
@@ -85,9 +85,14 @@ def test_bodies_that_are_no_replies(body: str) -> None:
     assert info.value.kind == "bad_reply"
 
 
+LONG = "a" * LONGEST_REPLY
+"""What a judge says last counts."""
+
+
 @pytest.mark.parametrize(
     ("content", "finish", "reply"),
     [
+        pytest.param(f'"{LONG}Critique: b"', "stop", Reply(f"{LONG}Critique: b"[11:]), id="long"),
         (
             '[{"type": "text", "text": "in "}, {"type": "text", "text": "parts"}]',
             "stop",

@@ -23,10 +23,10 @@ from rltf_verl.data.schema import (
     environments_of,
     files_of,
     first_rows,
-    foreign_loops,
     index_of_all,
     problem_of,
     refuse_empty_prompts,
+    refuse_foreign_loops,
     rows_of,
 )
 from rltf_verl.envs.base import Env
@@ -234,19 +234,13 @@ def check_dataset(key: str, path: str, env: Env, dry_run: DryRun) -> Iterator[Fi
     try:
         first = check_parquet(path, env)
         refuse_empty_prompts(path)
+        refuse_foreign_loops(path)
         names = environments_of(path)
     except FileNotFoundError:
         yield Finding(key, path, f"no such file, seen from {Path.cwd()}", FIX)
         return
     except (ValueError, OSError) as error:
         yield Finding("", None, f"{key}: {error}", "")
-        return
-    loops = foreign_loops(path)
-    if loops:
-        why = (
-            f"its rows name the agent loop {', '.join(loops)} (agent_name), which gives no feedback"
-        )
-        yield Finding(key, path, why, "drop the column agent_name")
         return
     others = sorted(names - {env.name})
     if others:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from rltf_verl.envs.text.boxed import last_box
+from rltf_verl.envs.text.boxed import WRAPPED, last_box
 
 _TOLD = re.compile(
     r"\banswer[*_]{0,2}(?:\s+is\b(?:\s*:)?|\s*[:=])[\s*_`]*(?:(?:\\\[|\$\$)\s+)?([^\n]+)",
@@ -23,8 +23,6 @@ _WORD = re.compile(r"[^\W\d_]{4,}")
 _WHOLE = re.compile(rf"[+-]?(?:[0-9]{{1,3}}(?:{_THOUSANDS}[0-9]{{3}}){{1,9}}|[0-9]{{1,30}})")
 
 
-WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
-"""Words in LaTeX."""
 _TIME = re.compile(r"\d{1,2}:(?:0\d|\d\d(?=\s*[ap]))(?:\s*[ap]\.?m\.?)?", re.IGNORECASE)
 """math-verify reads a quotient, so that 3 is 9:03."""
 _SIDES = re.compile(r"=|\\(?:to|rightarrow)(?![a-z])|\\\\")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+WRAPPED = re.compile(r"\\(?:text|textbf|mathrm|mbox)\s*\{([^{}]*)\}")
+"""Words in LaTeX."""
 _BRACE = re.compile(r"[{}]")
 # `\boxed 5`
 _BARE = re.compile(r"\\boxed\s+([a-zA-Z0-9]+)")

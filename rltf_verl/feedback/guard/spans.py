@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from functools import lru_cache
 
-from rltf_verl.envs.math.text import WRAPPED
+from rltf_verl.envs.text.boxed import WRAPPED
 from rltf_verl.envs.text.number_words import LATEX_FRACTION, as_number, spell_digits
 
 Span = tuple[int, int]

@@ -161,7 +161,12 @@ def train(words: Annotated[list[str] | None, typer.Argument()] = None) -> None:
 
 COMMANDS = (
     ("Prepare", "doctor", doctor, "rltf data build ENVIRONMENT, or your own rows"),
-    ("Prepare", "data", data, "rltf feedback check [FILE.py:FUNCTION] DATA.parquet"),
+    (
+        "Prepare",
+        "data",
+        data,
+        "rltf feedback check [FILE.py:FUNCTION] DATA.parquet, or rltf plan",
+    ),
     ("Prepare", "env", env, "rltf data build ENVIRONMENT"),
     ("Prepare", "feedback", feedback, "rltf plan KEY=VALUE..."),
     ("Start", "methods", methods, "rltf adopt run.sh, or rltf plan rltf/method=NAME KEY=VALUE..."),

@@ -205,6 +205,7 @@ def test_the_reference_is_correct(reference: str) -> None:
             "read as 6.",
             "should be a word, and yours is a whole number",
         ),
+        ("\\text{June 20}", "\\boxed{6}", "read as 6.", "should be words, and yours is a whole"),
         (
             "2\\pi",
             "\\boxed{\\pi}",

@@ -345,7 +345,7 @@ def test_a_file_of_verl_may_lack_what_verl_does_not_need(tmp_path: Path) -> None
         ({"reward_model": {"style": "rule"}}, "reward_model.ground_truth is missing"),
         ({"prompt": "What?"}, "no list of chat messages: .*'role': 'user', 'content': TEXT"),
         ({"data_source": "mine"}, "data.train_files=.*data_source=mine: .*custom_reward"),
-        ({"agent_name": "tool_agent"}, "agent loop tool_agent.*; drop the column agent_name"),
+        ({"agent_name": "tool_agent"}, "agent loop tool_agent.*: drop the column agent_name"),
         (
             {**row(env="math", task="{}"), "agent_name": "rltf"},
             "made for the environment math",
