@@ -82,7 +82,7 @@ def reshard(module: Any) -> None:
 
 
 def wrap_once(module: Any, name: str, wrapper: Callable[..., Any]) -> None:
-    """Call `wrapper(original, …)` in the place of a function."""
+    """Call `wrapper(original, …)` in the place of a function; idempotent."""
     if not hasattr(getattr(module, name), "__wrapped__"):
         wrapt.wrap_function_wrapper(module, name, wrapper)
 
